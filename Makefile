@@ -1,0 +1,61 @@
+# The few verbs of this project. Python >= 3.11, make and a package registry are all that a fresh clone needs.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+# Locked installs only: everything that runs here is named, with hashes, in requirements/dev.txt.
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+DEPENDENCIES := $(VENV)/.dependencies-installed
+EDITABLE := $(VENV)/.project-installed
+
+CODE := src tests $(wildcard benchmarks examples)
+BENCHMARKS := $(wildcard benchmarks/[a-z]*.py)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup dev test check bench lock
+.NOTPARALLEL:
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(EDITABLE) ## make .venv with every locked dependency (instant when nothing changed)
+
+dev: setup ## run everything on this machine: embedded PostgreSQL, server, workers, sample jobs
+	@$(BIN)/horarium dev $(ARGS)
+
+check: setup ## formatting, lint, types, layers, spelling: under a minute
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/codespell src tests docs README.md Makefile .ci $(wildcard *.md benchmarks examples)
+
+test: check ## check, then every test on two processes (ARGS="-k cron" narrows them)
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+bench: setup ## every benchmark, one JSON line each (ARGS=--quick for the short form)
+	@set -e; for file in $(BENCHMARKS); do $(BIN)/python "$$file" --json $(ARGS); done
+
+lock: setup ## compile requirements/*.txt from pyproject.toml again
+	$(PIP_INSTALL) uv
+	$(BIN)/uv pip compile $(LOCK_OPTIONS) pyproject.toml --output-file requirements/runtime.txt
+	$(BIN)/uv pip compile $(LOCK_OPTIONS) --extra dev pyproject.toml --output-file requirements/dev.txt
+
+# No index address and no header: the lock names packages and hashes, never where they were fetched from.
+LOCK_OPTIONS := --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --no-header
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or later is needed; name one with: make PYTHON=/path/to/python3.x" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(DEPENDENCIES): requirements/dev.txt | $(BIN)/python
+	$(PIP_INSTALL) --require-hashes --requirement requirements/dev.txt
+	@touch $@
+
+$(EDITABLE): pyproject.toml $(DEPENDENCIES)
+	$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
