@@ -1,0 +1,64 @@
+"""Ids that say when and where: time in the first 48 bits, the shard in the 12 bits after the version.
+
+One layout for jobs and runs (RFC 9562, 128 bits):
+
+    unix ms (48) · version (4) · shard (12) · variant (2) · rest (62)
+
+* version 8, rest = blake2b(job id, nominal time in µs): the run of a scheduled tick. Computed, never drawn, so making the
+  same tick twice gives the same id (design rule I1).
+* version 7, rest random: jobs, and runs made by hand (manual, re-run).
+
+Any node reads the shard off an id without asking anything. Ids sort by time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MAX_SHARDS = 4096
+
+_MICROSECOND = timedelta(microseconds=1)
+_VARIANT = 0b10 << 62
+_REST_MASK = (1 << 62) - 1
+_MS_MASK = (1 << 48) - 1
+
+
+def microseconds(instant: datetime) -> int:
+    """Whole microseconds between the Unix epoch and an aware instant."""
+    return (instant - EPOCH) // _MICROSECOND
+
+
+def tick_run_id(job_id: UUID, shard: int, scheduled_for: datetime) -> UUID:
+    """The id of the run of one scheduled tick: the same for the same (job, nominal time), everywhere, for ever."""
+    micros = microseconds(scheduled_for)
+    digest = hashlib.blake2b(job_id.bytes + micros.to_bytes(8, "big", signed=True), digest_size=8).digest()
+    return _assemble(micros // 1000, 8, shard, int.from_bytes(digest, "big"))
+
+
+def fresh_id(shard: int, now: datetime, entropy: int) -> UUID:
+    """An id for a job or a run made by hand. `entropy` is a random number of at least 62 bits, drawn by the caller."""
+    return _assemble(microseconds(now) // 1000, 7, shard, entropy)
+
+
+def shard_of(identifier: UUID) -> int:
+    """The shard that an id carries, 0 to 4095."""
+    return (identifier.int >> 64) & 0xFFF
+
+
+def instant_of(identifier: UUID) -> datetime:
+    """The time that an id carries, to the millisecond: a tick's nominal time, or when a job or manual run was made."""
+    return EPOCH + timedelta(milliseconds=identifier.int >> 80)
+
+
+def is_tick(identifier: UUID) -> bool:
+    """True for the computed id of a scheduled tick."""
+    return (identifier.int >> 76) & 0xF == 8
+
+
+def _assemble(ms: int, version: int, shard: int, rest: int) -> UUID:
+    if not 0 <= shard < MAX_SHARDS:
+        raise ValueError(f"shard {shard} is not within 0 to {MAX_SHARDS - 1}")
+    return UUID(int=(ms & _MS_MASK) << 80 | version << 76 | shard << 64 | _VARIANT | rest & _REST_MASK)

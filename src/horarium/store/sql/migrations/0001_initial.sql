@@ -1,0 +1,368 @@
+-- phase: expand
+-- The first schema. All times are UTC instants (timestamptz). Plain PostgreSQL >= 15, no extension.
+
+-- The definition of a job: wide, seldom written.
+CREATE TABLE jobs (
+    id                  uuid PRIMARY KEY,
+    shard               smallint NOT NULL,
+    tenant_id           text NOT NULL DEFAULT 'default',
+    name                text,
+    description         text NOT NULL DEFAULT '',
+    owner               text,
+    tags                text[] NOT NULL DEFAULT '{}',
+    managed_by          text,
+    target              jsonb NOT NULL,
+    payload             json NOT NULL DEFAULT '{}',
+    queue               text NOT NULL DEFAULT 'default',
+    priority            smallint NOT NULL DEFAULT 5 CHECK (priority BETWEEN 0 AND 9),
+    schedule            text,
+    interval_s          integer CHECK (interval_s > 0),
+    run_at              timestamptz,
+    run_at_local        text,
+    run_at_fold         text CHECK (run_at_fold IN ('first', 'second')),
+    after               jsonb,
+    timezone            text NOT NULL DEFAULT 'UTC',
+    start_at            timestamptz,
+    end_at              timestamptz,
+    jitter_s            integer NOT NULL DEFAULT 0 CHECK (jitter_s >= 0),
+    misfire             text NOT NULL DEFAULT 'run_once' CHECK (misfire IN ('skip', 'run_once', 'run_all')),
+    misfire_grace_s     integer NOT NULL DEFAULT 60 CHECK (misfire_grace_s >= 0),
+    catch_up_window_s   integer NOT NULL DEFAULT 86400 CHECK (catch_up_window_s >= 0),
+    max_catch_up        integer NOT NULL DEFAULT 100 CHECK (max_catch_up BETWEEN 0 AND 1000),
+    overlap             text NOT NULL DEFAULT 'allow'
+                        CHECK (overlap IN ('allow', 'skip', 'queue_one', 'queue_all', 'cancel_running')),
+    concurrency         jsonb,
+    retry               jsonb NOT NULL DEFAULT '{}',
+    timeout_s           integer NOT NULL DEFAULT 300 CHECK (timeout_s BETWEEN 1 AND 86400),
+    expect              jsonb,
+    status              text NOT NULL DEFAULT 'active'
+                        CHECK (status IN ('active', 'paused', 'finished', 'cancelled', 'error')),
+    status_reason       text,
+    pause               jsonb,
+    version             integer NOT NULL DEFAULT 1,
+    anchor_at           timestamptz NOT NULL DEFAULT now(),
+    created_at          timestamptz NOT NULL DEFAULT now(),
+    created_by          text NOT NULL DEFAULT '',
+    updated_at          timestamptz NOT NULL DEFAULT now(),
+    updated_by          text NOT NULL DEFAULT '',
+    deleted_at          timestamptz,
+    CHECK (num_nonnulls(schedule, interval_s, run_at, after) = 1)
+);
+COMMENT ON COLUMN jobs.anchor_at IS 'interval_s counts from here: start_at, or when the interval was set (rule I2)';
+COMMENT ON COLUMN jobs.retry IS 'only the members that differ from the defaults';
+-- A tenant's names are unique while their jobs are not deleted; one-offs may have none.
+CREATE UNIQUE INDEX jobs_name ON jobs (tenant_id, name) WHERE name IS NOT NULL AND deleted_at IS NULL;
+-- Jobs whose pause ends by itself (rule P3).
+CREATE INDEX jobs_paused ON jobs (shard) WHERE status = 'paused';
+
+-- The next occurrence of each active job: narrow, the hot table of the scheduler.
+CREATE TABLE timers (
+    job_id              uuid PRIMARY KEY,
+    scheduled_for       timestamptz NOT NULL,
+    due_at              timestamptz NOT NULL,
+    last_scheduled_for  timestamptz,
+    shard               smallint NOT NULL,
+    priority            smallint NOT NULL,
+    job_version         integer NOT NULL,
+    tenant_id           text NOT NULL,
+    queue               text NOT NULL,
+    target_key          text NOT NULL,
+    schedule_key        text NOT NULL,
+    policy_key          text NOT NULL DEFAULT '',
+    zone_version        text NOT NULL DEFAULT ''
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+COMMENT ON COLUMN timers.schedule_key IS 'everything the next fire depends on, as one text: equal schedules share it';
+COMMENT ON COLUMN timers.policy_key IS 'misfire and overlap policy where they differ from the defaults';
+COMMENT ON COLUMN timers.target_key IS 'who can run it: the handler''s name, or @http, @command';
+CREATE INDEX timers_due ON timers (shard, due_at);
+
+-- Live runs only: waiting or running. Small and hot. The leader knows its runs, so rows are reached by key.
+CREATE TABLE runs (
+    id                  uuid PRIMARY KEY,
+    job_id              uuid NOT NULL,
+    scheduled_for       timestamptz NOT NULL,
+    ready_at            timestamptz NOT NULL,
+    started_at          timestamptz,
+    lease_expires_at    timestamptz,
+    fencing_token       bigint NOT NULL DEFAULT 0,
+    job_version         integer NOT NULL,
+    shard               smallint NOT NULL,
+    priority            smallint NOT NULL,
+    attempt             smallint NOT NULL DEFAULT 0,
+    snoozes             smallint NOT NULL DEFAULT 0,
+    state               text NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'running')),
+    trigger             text NOT NULL DEFAULT 'schedule'
+                        CHECK (trigger IN ('schedule', 'manual', 'rerun', 'backfill', 'dependency')),
+    tenant_id           text NOT NULL,
+    queue               text NOT NULL,
+    target_key          text NOT NULL,
+    worker_id           text,
+    rerun_of            uuid,
+    timeout_s           integer,
+    payload             json,
+    target              jsonb,
+    retry               jsonb,
+    failures            jsonb,
+    cancel_requested_at timestamptz,
+    cancel_requested_by text
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000,
+        autovacuum_vacuum_cost_delay = 0);
+COMMENT ON COLUMN runs.payload IS 'only where it differs from the job''s; so too target, retry and timeout_s';
+CREATE INDEX runs_job ON runs (job_id);
+
+-- Finished runs: append-only, a partition a day, never updated, dropped whole.
+CREATE TABLE history (
+    id                  uuid NOT NULL,
+    job_id              uuid NOT NULL,
+    scheduled_for       timestamptz NOT NULL,
+    ready_at            timestamptz NOT NULL,
+    started_at          timestamptz,
+    finished_at         timestamptz NOT NULL DEFAULT now(),
+    fencing_token       bigint NOT NULL,
+    job_version         integer NOT NULL,
+    shard               smallint NOT NULL,
+    priority            smallint NOT NULL,
+    attempt             smallint NOT NULL,
+    state               text NOT NULL CHECK (state IN ('succeeded', 'dead', 'cancelled', 'skipped')),
+    trigger             text NOT NULL,
+    tenant_id           text NOT NULL,
+    queue               text NOT NULL,
+    target_key          text NOT NULL,
+    worker_id           text,
+    rerun_of            uuid,
+    timeout_s           integer,
+    payload             json,
+    target              jsonb,
+    retry               jsonb,
+    failures            jsonb,
+    result              json,
+    error               text,
+    progress            jsonb
+) PARTITION BY RANGE (finished_at);
+CREATE INDEX history_job ON history (job_id, id DESC);
+CREATE INDEX history_id ON history (id);
+CREATE TABLE history_default PARTITION OF history DEFAULT;
+
+-- What handlers said while they ran, and the output of commands. Kept as long as history.
+CREATE TABLE run_logs (
+    run_id              uuid NOT NULL,
+    at                  timestamptz NOT NULL,
+    seq                 integer NOT NULL,
+    attempt             smallint NOT NULL,
+    level               text NOT NULL DEFAULT 'info',
+    message             text NOT NULL,
+    fields              json
+) PARTITION BY RANGE (at);
+CREATE INDEX run_logs_run ON run_logs (run_id, attempt, seq);
+CREATE TABLE run_logs_default PARTITION OF run_logs DEFAULT;
+
+-- Ticks that did not become a run: one row for a stretch of them.
+CREATE TABLE skips (
+    id                  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    job_id              uuid NOT NULL,
+    tenant_id           text NOT NULL,
+    shard               smallint NOT NULL,
+    first               timestamptz NOT NULL,
+    last                timestamptz NOT NULL,
+    count               integer NOT NULL CHECK (count > 0),
+    exact               boolean NOT NULL DEFAULT true,
+    reason              text NOT NULL
+                        CHECK (reason IN ('misfire', 'coalesced', 'overlap', 'paused', 'quota', 'edited', 'deleted', 'clock')),
+    coalesced_into      uuid,
+    recorded_at         timestamptz NOT NULL DEFAULT now()
+);
+COMMENT ON COLUMN skips.exact IS 'false: count is a lower bound (rule M3)';
+CREATE INDEX skips_job ON skips (job_id, id DESC);
+CREATE INDEX skips_recorded ON skips (recorded_at);
+
+-- Runs that used up their attempts, until somebody retries or discards them.
+CREATE TABLE dead_letters (
+    run_id              uuid PRIMARY KEY,
+    job_id              uuid NOT NULL,
+    tenant_id           text NOT NULL,
+    queue               text NOT NULL,
+    shard               smallint NOT NULL,
+    fingerprint         text NOT NULL,
+    error               text NOT NULL DEFAULT '',
+    attempts            smallint NOT NULL,
+    since               timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX dead_letters_job ON dead_letters (job_id);
+CREATE INDEX dead_letters_group ON dead_letters (tenant_id, fingerprint);
+
+-- Who leads a shard. `term` rises with each change of leader; a write under an old term changes nothing.
+CREATE TABLE shards (
+    shard               smallint PRIMARY KEY,
+    leader              text,
+    term                bigint NOT NULL DEFAULT 0,
+    lease_expires_at    timestamptz
+) WITH (fillfactor = 20, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0);
+
+CREATE TABLE nodes (
+    id                  text PRIMARY KEY,
+    url                 text,
+    version             text NOT NULL,
+    host                text NOT NULL DEFAULT '',
+    pid                 integer NOT NULL DEFAULT 0,
+    started_at          timestamptz NOT NULL DEFAULT now(),
+    last_seen_at        timestamptz NOT NULL DEFAULT now()
+) WITH (fillfactor = 50);
+
+CREATE TABLE workers (
+    id                  text PRIMARY KEY,
+    tenant_id           text NOT NULL,
+    node_id             text NOT NULL,
+    version             text NOT NULL DEFAULT '',
+    host                text NOT NULL DEFAULT '',
+    pid                 integer NOT NULL DEFAULT 0,
+    queues              jsonb NOT NULL DEFAULT '[]',
+    handlers            jsonb,
+    slots               integer NOT NULL DEFAULT 0,
+    running             integer NOT NULL DEFAULT 0,
+    started_at          timestamptz NOT NULL DEFAULT now(),
+    last_seen_at        timestamptz NOT NULL DEFAULT now()
+) WITH (fillfactor = 50);
+
+CREATE TABLE api_keys (
+    id                  text PRIMARY KEY,
+    tenant_id           text NOT NULL,
+    name                text NOT NULL DEFAULT '',
+    role                text NOT NULL CHECK (role IN ('viewer', 'worker', 'operator', 'editor', 'admin')),
+    hash                bytea NOT NULL,
+    created_at          timestamptz NOT NULL DEFAULT now(),
+    created_by          text NOT NULL DEFAULT '',
+    expires_at          timestamptz,
+    revoked_at          timestamptz
+);
+
+-- Every change and every manual action, written in the transaction of the change. Append-only.
+CREATE TABLE audit (
+    id                  bigint GENERATED ALWAYS AS IDENTITY,
+    at                  timestamptz NOT NULL DEFAULT now(),
+    tenant_id           text NOT NULL,
+    actor               text NOT NULL,
+    action              text NOT NULL,
+    object_type         text NOT NULL,
+    object_id           text NOT NULL,
+    before              json,
+    after               json,
+    remote              text,
+    request_id          text,
+    PRIMARY KEY (id, at)
+) PARTITION BY RANGE (at);
+CREATE INDEX audit_object ON audit (object_id, id DESC);
+CREATE TABLE audit_default PARTITION OF audit DEFAULT;
+
+-- Counts by minute: what pictures and totals are drawn from, so that nothing counts rows.
+CREATE TABLE rollups (
+    minute              timestamptz NOT NULL,
+    tenant_id           text NOT NULL,
+    queue               text NOT NULL,
+    outcome             text NOT NULL,
+    shard               smallint NOT NULL,
+    count               bigint NOT NULL,
+    lag_ms              bigint[] NOT NULL,
+    duration_ms         bigint[] NOT NULL,
+    PRIMARY KEY (minute, tenant_id, queue, outcome, shard)
+) WITH (fillfactor = 70);
+COMMENT ON COLUMN rollups.lag_ms IS 'histogram: number of runs in bucket i, upper bounds 2^i ms';
+
+CREATE TABLE idempotency_keys (
+    tenant_id           text NOT NULL,
+    key                 text NOT NULL,
+    request_hash        bytea NOT NULL,
+    status              smallint,
+    headers             jsonb,
+    body                bytea,
+    created_at          timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, key)
+);
+CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
+
+-- Facts about the installation that never change: number of shards, its id, the secret that signs cursors.
+CREATE TABLE cluster (
+    key                 text PRIMARY KEY,
+    value               text NOT NULL
+);
+
+-- Rises with every claim. No CACHE: with one, two connections would hand a run falling tokens.
+CREATE SEQUENCE fencing_tokens AS bigint;
+
+-- Partitions of the append-only tables: a day each for history and run_logs, a month each for audit.
+CREATE FUNCTION make_partitions(first date, last date) RETURNS integer LANGUAGE plpgsql AS $$
+DECLARE
+    parent text;
+    day date;
+    name text;
+    made integer := 0;
+BEGIN
+    FOREACH parent IN ARRAY ARRAY['history', 'run_logs'] LOOP
+        FOR day IN SELECT generate_series(first, last, interval '1 day')::date LOOP
+            name := parent || '_' || to_char(day, 'YYYYMMDD');
+            IF to_regclass('horarium.' || name) IS NULL THEN
+                EXECUTE format('CREATE TABLE horarium.%I PARTITION OF horarium.%I FOR VALUES FROM (%L) TO (%L)',
+                               name, parent, day::timestamp AT TIME ZONE 'UTC', (day + 1)::timestamp AT TIME ZONE 'UTC');
+                made := made + 1;
+            END IF;
+        END LOOP;
+    END LOOP;
+    FOR day IN SELECT generate_series(date_trunc('month', first), date_trunc('month', last), interval '1 month')::date LOOP
+        name := 'audit_' || to_char(day, 'YYYYMM');
+        IF to_regclass('horarium.' || name) IS NULL THEN
+            EXECUTE format('CREATE TABLE horarium.%I PARTITION OF horarium.audit FOR VALUES FROM (%L) TO (%L)',
+                           name, day::timestamp AT TIME ZONE 'UTC',
+                           (day + interval '1 month')::timestamp AT TIME ZONE 'UTC');
+            made := made + 1;
+        END IF;
+    END LOOP;
+    RETURN made;
+END $$;
+
+-- Drops the partitions that ended before a day: history and run_logs before `days_before`, audit before `months_before`.
+CREATE FUNCTION drop_partitions(days_before date, months_before date) RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE
+    victim record;
+    dropped text[] := '{}';
+BEGIN
+    FOR victim IN
+        SELECT child.relname AS name, parent.relname AS parent
+        FROM pg_inherits i
+        JOIN pg_class child ON child.oid = i.inhrelid
+        JOIN pg_class parent ON parent.oid = i.inhparent
+        JOIN pg_namespace n ON n.oid = parent.relnamespace AND n.nspname = 'horarium'
+        WHERE child.relname ~ '_[0-9]+$' AND child.relkind = 'r'
+        ORDER BY child.relname
+    LOOP
+        IF victim.parent = 'audit' THEN
+            CONTINUE WHEN to_date(right(victim.name, 6), 'YYYYMM') + interval '1 month' > months_before;
+        ELSE
+            CONTINUE WHEN to_date(right(victim.name, 8), 'YYYYMMDD') >= days_before;
+        END IF;
+        EXECUTE format('DROP TABLE horarium.%I', victim.name);
+        dropped := dropped || victim.name;
+    END LOOP;
+    RETURN dropped;
+END $$;
+
+-- One run of a handler from SQL, inside the caller's own transaction: nothing is queued when that rolls back.
+-- Returns the job's id. The leader finds the timer by its slow scan, within seconds.
+CREATE FUNCTION enqueue(handler text, payload json DEFAULT '{}', run_at timestamptz DEFAULT now(),
+                        queue text DEFAULT 'default', priority integer DEFAULT 5, tenant text DEFAULT 'default')
+RETURNS uuid LANGUAGE plpgsql SET search_path = horarium, pg_temp AS $$
+DECLARE
+    shard integer;
+    new_id uuid;
+BEGIN
+    IF length(handler) NOT BETWEEN 1 AND 200 THEN
+        RAISE EXCEPTION 'handler: 1 to 200 characters are allowed' USING ERRCODE = 'check_violation';
+    END IF;
+    SELECT floor(random() * c.value::integer) INTO shard FROM cluster c WHERE c.key = 'shards';
+    new_id := (lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0')
+               || '7' || lpad(to_hex(shard), 3, '0')
+               || to_hex(8 + floor(random() * 4)::integer) || substr(md5(gen_random_uuid()::text), 1, 15))::uuid;
+    INSERT INTO jobs (id, shard, tenant_id, target, payload, queue, priority, run_at, created_by)
+    VALUES (new_id, shard, tenant, jsonb_build_object('handler', handler), payload, queue, priority, run_at, 'sql:' || session_user);
+    INSERT INTO timers (job_id, shard, scheduled_for, due_at, priority, job_version, tenant_id, queue, target_key, schedule_key)
+    VALUES (new_id, shard, run_at, run_at, priority, 1, tenant, queue, handler, 'once');
+    RETURN new_id;
+END $$;

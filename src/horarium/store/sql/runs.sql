@@ -1,0 +1,160 @@
+-- name: insert
+-- Makes runs. The same tick twice is a no-op, not an error (rule I1): its id is computed from (job, nominal time).
+INSERT INTO runs (id, job_id, shard, tenant_id, queue, target_key, priority, scheduled_for, ready_at, job_version, trigger)
+SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::text[], $5::text[], $6::text[], $7::smallint[],
+                     $8::timestamptz[], $9::timestamptz[], $10::integer[], $11::text[])
+ON CONFLICT (id) DO NOTHING;
+
+-- name: insert_with_snapshot
+-- Makes runs that differ from their job: payload, target, retry policy or timeout of their own, or the run they repeat.
+INSERT INTO runs (id, job_id, shard, tenant_id, queue, target_key, priority, scheduled_for, ready_at, job_version, trigger,
+                  payload, target, retry, timeout_s, rerun_of)
+SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::text[], $5::text[], $6::text[], $7::smallint[],
+                     $8::timestamptz[], $9::timestamptz[], $10::integer[], $11::text[],
+                     $12::json[], $13::jsonb[], $14::jsonb[], $15::integer[], $16::uuid[])
+ON CONFLICT (id) DO NOTHING;
+
+-- name: claim
+-- One claim for all workers that asked: run $1[i] goes to worker $2[i], the request with number $3[i].
+-- By primary key; HOT while fillfactor leaves room. The answer is built here, so that the server passes bytes on: for each
+-- request the ids, tokens, attempts and time limits for the leader's memory, and the leases as JSON for the worker.
+-- Only waiting rows of shards whose term is ours ($5, $6) are taken.
+WITH led AS MATERIALIZED (
+    SELECT array_agg(s.shard) AS shards
+    FROM shards s
+    JOIN unnest($5::smallint[], $6::bigint[]) AS mine(shard, term) ON mine.shard = s.shard AND mine.term = s.term
+), claimed AS (
+    UPDATE runs r
+    SET state = 'running', attempt = attempt + 1, fencing_token = nextval('fencing_tokens'), worker_id = x.worker,
+        started_at = greatest(now(), ready_at), lease_expires_at = now() + $4::interval
+    FROM unnest($1::uuid[], $2::text[], $3::integer[]) AS x(id, worker, request), jobs j
+    WHERE r.id = x.id AND r.state = 'waiting' AND j.id = r.job_id AND r.shard = ANY((SELECT shards FROM led)::smallint[])
+    RETURNING x.request, r.id, r.job_id, j.name, r.attempt, r.fencing_token, r.scheduled_for, r.trigger,
+              coalesce(r.timeout_s, j.timeout_s) AS timeout_s, coalesce(r.target, j.target) AS target,
+              coalesce(r.payload, j.payload) AS payload,
+              greatest(0, extract(epoch FROM r.ready_at - clock_timestamp())) AS start_in_s
+)
+SELECT request, array_agg(id) AS ids, array_agg(fencing_token) AS tokens, array_agg(attempt) AS attempts,
+       array_agg(timeout_s) AS timeouts,
+       array_agg('{"run_id":"' || id || '","job_id":"' || job_id || '","job_name":' || coalesce(to_json(name)::text, 'null')
+                 || ',"attempt":' || attempt || ',"fencing_token":' || fencing_token || ',"trigger":"' || trigger
+                 || '","scheduled_for":"' || to_char(scheduled_for AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+                 || '","start_in_s":' || start_in_s || ',"timeout_s":' || timeout_s || ',"lease_s":' || $7::text
+                 || ',"target":' || target || ',"payload":' || payload || '}') AS leases
+FROM claimed GROUP BY request;
+
+-- name: succeed
+-- Ends runs that succeeded: out of the live rows, into history, in one statement, by (id, token). A stale token ends nothing.
+WITH done AS (
+    DELETE FROM runs r
+    USING unnest($1::uuid[], $2::bigint[], $3::json[], $4::jsonb[]) AS x(id, token, result, progress)
+    WHERE r.id = x.id AND r.fencing_token = x.token AND r.state = 'running'
+    RETURNING r.*, x.result, x.progress
+)
+INSERT INTO history (id, job_id, scheduled_for, ready_at, started_at, fencing_token, job_version, shard, priority, attempt, state,
+                     trigger, tenant_id, queue, target_key, worker_id, rerun_of, timeout_s, payload, target, retry, failures,
+                     result, progress)
+SELECT id, job_id, scheduled_for, ready_at, started_at, fencing_token, job_version, shard, priority, attempt, 'succeeded',
+       trigger, tenant_id, queue, target_key, worker_id, rerun_of, timeout_s, payload, target, retry, failures, result, progress
+FROM done
+RETURNING id;
+
+-- name: lock_held
+-- The rows behind reports that need a decision, with the policy each was made under. By (id, token); a stale token finds none.
+SELECT r.id, r.job_id, r.shard, r.tenant_id, r.queue, r.target_key, r.scheduled_for, r.ready_at, r.started_at, r.attempt,
+       r.snoozes, r.fencing_token, r.worker_id, r.failures, r.cancel_requested_by, r.trigger, r.priority,
+       coalesce(r.retry, j.retry, '{}') AS retry, coalesce(r.timeout_s, j.timeout_s) AS timeout_s
+FROM unnest($1::uuid[], $2::bigint[]) AS x(id, token)
+JOIN runs r ON r.id = x.id AND r.fencing_token = x.token AND r.state = 'running'
+LEFT JOIN jobs j ON j.id = r.job_id
+ORDER BY r.id
+FOR UPDATE OF r;
+
+-- name: wait_again
+-- Back to waiting: after a failed or lost attempt, a snooze, or an interruption (which uses no attempt). By (id, token).
+UPDATE runs r
+SET state = 'waiting', ready_at = x.ready_at, attempt = x.attempt, snoozes = x.snoozes, failures = x.failures,
+    started_at = NULL, lease_expires_at = NULL, worker_id = NULL
+FROM unnest($1::uuid[], $2::bigint[], $3::timestamptz[], $4::smallint[], $5::smallint[], $6::jsonb[])
+     AS x(id, token, ready_at, attempt, snoozes, failures)
+WHERE r.id = x.id AND r.fencing_token = x.token AND r.state = 'running'
+RETURNING r.id;
+
+-- name: finish
+-- Ends runs in any final state, with the error and all attempts. By (id, token).
+WITH done AS (
+    DELETE FROM runs r
+    USING unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::jsonb[], $6::jsonb[], $7::smallint[])
+          AS x(id, token, final, error, failures, progress, attempt)
+    WHERE r.id = x.id AND r.fencing_token = x.token
+    RETURNING r.*, x.final, x.error, x.failures AS all_failures, x.progress, x.attempt AS last_attempt
+)
+INSERT INTO history (id, job_id, scheduled_for, ready_at, started_at, fencing_token, job_version, shard, priority, attempt, state,
+                     trigger, tenant_id, queue, target_key, worker_id, rerun_of, timeout_s, payload, target, retry, failures,
+                     error, progress)
+SELECT id, job_id, scheduled_for, ready_at, started_at, fencing_token, job_version, shard, priority, last_attempt, final,
+       trigger, tenant_id, queue, target_key, worker_id, rerun_of, timeout_s, payload, target, retry, all_failures, error, progress
+FROM done
+RETURNING id;
+
+-- name: already_reported
+-- Reports that are repeats: the run has ended, or waits again, under the very token that is reported.
+SELECT x.id FROM unnest($1::uuid[], $2::bigint[]) AS x(id, token)
+WHERE EXISTS (SELECT FROM history h WHERE h.id = x.id AND h.fencing_token = x.token)
+   OR EXISTS (SELECT FROM runs r WHERE r.id = x.id AND r.fencing_token = x.token AND r.state = 'waiting' AND x.token > 0);
+
+-- name: end_waiting
+-- Ends runs that never started (overlap rule, cancel, delete): out of the live rows, into history with state and reason.
+WITH done AS (
+    DELETE FROM runs r
+    USING unnest($1::uuid[], $2::text[], $3::text[]) AS x(id, final, error)
+    WHERE r.id = x.id AND r.state = 'waiting'
+    RETURNING r.*, x.final, x.error
+)
+INSERT INTO history (id, job_id, scheduled_for, ready_at, fencing_token, job_version, shard, priority, attempt, state, trigger,
+                     tenant_id, queue, target_key, rerun_of, timeout_s, payload, target, retry, failures, error)
+SELECT id, job_id, scheduled_for, ready_at, fencing_token, job_version, shard, priority, attempt, final, trigger, tenant_id,
+       queue, target_key, rerun_of, timeout_s, payload, target, retry, failures, error
+FROM done
+RETURNING id, job_id, tenant_id, shard, scheduled_for, queue;
+
+-- name: retract
+-- Takes back scheduled ticks that have not started and lie later than $2 (null: all): they are planned anew or not at all.
+-- Index runs_job.
+DELETE FROM runs
+WHERE job_id = ANY($1::uuid[]) AND state = 'waiting' AND trigger = 'schedule' AND attempt = 0
+  AND ($2::timestamptz IS NULL OR scheduled_for > $2)
+RETURNING id, job_id, shard, tenant_id, scheduled_for, ready_at;
+
+-- name: of_job
+-- The live runs of a job. Index runs_job.
+SELECT * FROM runs WHERE job_id = $1 ORDER BY id;
+
+-- name: snapshot
+-- Before an edit: the runs of the job whose nominal time has come keep what they were made with (rule E1). Index runs_job.
+UPDATE runs r
+SET payload = coalesce(r.payload, j.payload), target = coalesce(r.target, j.target), retry = coalesce(r.retry, j.retry),
+    timeout_s = coalesce(r.timeout_s, j.timeout_s)
+FROM jobs j
+WHERE r.job_id = $1 AND j.id = r.job_id AND (r.scheduled_for <= $2 OR r.attempt > 0 OR r.trigger <> 'schedule');
+
+-- name: request_cancel
+-- Asks a running run to stop; the leader tells its worker with the next heartbeat.
+UPDATE runs SET cancel_requested_at = coalesce(cancel_requested_at, now()), cancel_requested_by = coalesce(cancel_requested_by, $2)
+WHERE id = ANY($1::uuid[]) AND state = 'running'
+RETURNING id;
+
+-- name: load
+-- Live rows of led shards by key order, for the leader's memory: after a take-over, by the sweep, when lanes run low.
+SELECT r.id, r.job_id, r.shard, r.tenant_id, r.queue, r.target_key, r.priority, r.ready_at, r.state, r.attempt, r.fencing_token,
+       r.worker_id, r.started_at, r.trigger, r.cancel_requested_at, coalesce(r.timeout_s, j.timeout_s, 300) AS timeout_s,
+       coalesce(j.overlap, 'allow') AS overlap
+FROM runs r LEFT JOIN jobs j ON j.id = r.job_id
+WHERE r.shard = ANY($1::smallint[]) AND r.id > $2
+ORDER BY r.id LIMIT $3;
+
+-- name: refresh_leases
+-- Writes the leases that memory has extended, for people who look and for the next leader. Seldom.
+UPDATE runs r SET lease_expires_at = now() + $3::interval
+FROM unnest($1::uuid[], $2::bigint[]) AS x(id, token)
+WHERE r.id = x.id AND r.fencing_token = x.token AND r.state = 'running';
