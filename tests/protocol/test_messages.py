@@ -38,7 +38,8 @@ def test_a_lease_response_built_elsewhere_is_read() -> None:
     response = messages.lease_responses.decode(
         b'{"leases": [{"run_id": "r", "job_id": "j", "job_name": null, "attempt": 2, "fencing_token": 9, "later": [1],'
         b' "target": {"http": {"url": "https://example.com"}}, "payload": {}, "scheduled_for": "2026-12-01T02:00:00Z",'
-        b' "start_in_s": 0.07, "timeout_s": 60, "lease_s": 15, "traceparent": null, "trigger": "manual"}], "drain": true}'
+        b' "start_in_s": 0.07, "timeout_s": 60, "lease_s": 15, "traceparent": null, "trigger": "manual"}],'
+        b' "drain": true}'
     )
     assert response.drain
     assert response.leases[0].start_in_s == 0.07
@@ -72,7 +73,7 @@ def test_a_null_result_differs_from_none_at_all() -> None:
     ],
 )
 def test_a_lease_request_outside_the_limits_is_refused(body: bytes, where: str) -> None:
-    with pytest.raises(msgspec.ValidationError, match=r"") as caught:
+    with pytest.raises(msgspec.ValidationError) as caught:
         messages.lease_requests.decode(body)
     assert where in str(caught.value)
 
@@ -81,6 +82,6 @@ def test_a_lease_request_outside_the_limits_is_refused(body: bytes, where: str) 
     "member", ['"outcome":"ok"', '"outcome":"snooze","retry_in_s":-1', '"outcome":"failed","progress":{"fraction":1.1}']
 )
 def test_a_result_outside_the_limits_is_refused(member: str) -> None:
-    body = '{"worker":{"id":"w"},"results":[{"run_id":"a","fencing_token":1,%s}]}' % member
+    body = '{"worker":{"id":"w"},"results":[{"run_id":"a","fencing_token":1,' + member + "}]}"
     with pytest.raises(msgspec.ValidationError):
         messages.report_requests.decode(body.encode())
