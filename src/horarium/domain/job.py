@@ -11,7 +11,10 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from horarium.domain import firing, misfire, retry, schedule
+from horarium.domain import firing
+from horarium.domain import misfire as misfires
+from horarium.domain import retry as retries
+from horarium.domain import schedule as schedules
 from horarium.domain.overlap import Overlap
 from horarium.domain.states import JobStatus
 
@@ -62,17 +65,17 @@ class JobSpec:
     interval_s: int | None = None
     run_at: datetime | None = None
     run_at_local: str | None = None
-    run_at_fold: schedule.Fold | None = None
+    run_at_fold: schedules.Fold | None = None
     timezone: str = "UTC"
     start_at: datetime | None = None
     end_at: datetime | None = None
     jitter_s: int = 0
-    misfire: misfire.Misfire = misfire.Misfire.RUN_ONCE
+    misfire: misfires.Misfire = misfires.Misfire.RUN_ONCE
     misfire_grace_s: int = DEFAULT_GRACE_S
     catch_up_window_s: int = DEFAULT_CATCH_UP_WINDOW_S
     max_catch_up: int = DEFAULT_MAX_CATCH_UP
     overlap: Overlap = Overlap.ALLOW
-    retry: retry.RetryPolicy = retry.DEFAULT
+    retry: retries.RetryPolicy = retries.DEFAULT
     timeout_s: int = DEFAULT_TIMEOUT_S
     expect: Mapping[str, Any] | None = None
 
@@ -152,23 +155,23 @@ def target_key(target: Mapping[str, Any]) -> str:
     return name
 
 
-def timing_of(spec: JobSpec, anchor: datetime) -> schedule.Timing:
+def timing_of(spec: JobSpec, anchor: datetime) -> schedules.Timing:
     """When the job runs, without bounds; an interval counts from `anchor`."""
     if spec.run_at is not None:
-        return schedule.Once(spec.run_at, spec.run_at_local, spec.timezone, spec.run_at_fold)
+        return schedules.Once(spec.run_at, spec.run_at_local, spec.timezone, spec.run_at_fold)
     if spec.interval_s is not None:
-        return schedule.Every(timedelta(seconds=spec.interval_s), anchor)
-    return schedule.Cron(spec.schedule or "", spec.timezone)
+        return schedules.Every(timedelta(seconds=spec.interval_s), anchor)
+    return schedules.Cron(spec.schedule or "", spec.timezone)
 
 
-def schedule_of(spec: JobSpec, anchor: datetime) -> schedule.Schedule:
+def schedule_of(spec: JobSpec, anchor: datetime) -> schedules.Schedule:
     """The schedule of a job, with bounds and jitter; an interval counts from `anchor` (rule I2)."""
-    return schedule.Schedule(timing_of(spec, anchor), spec.start_at, spec.end_at, timedelta(seconds=spec.jitter_s))
+    return schedules.Schedule(timing_of(spec, anchor), spec.start_at, spec.end_at, timedelta(seconds=spec.jitter_s))
 
 
-def misfire_policy_of(spec: JobSpec) -> misfire.MisfirePolicy:
+def misfire_policy_of(spec: JobSpec) -> misfires.MisfirePolicy:
     """What the job says about ticks that come late."""
-    return misfire.MisfirePolicy(
+    return misfires.MisfirePolicy(
         misfire=spec.misfire,
         grace=timedelta(seconds=spec.misfire_grace_s),
         catch_up_window=timedelta(seconds=spec.catch_up_window_s),
