@@ -1,7 +1,7 @@
 """When a cron expression fires: pure arithmetic over wall-clock time, in both directions.
 
-cronsim answers for *naive* wall times, where no clock is ever changed; what a change of clocks does is decided here, by
-the rules T1 to T9 and the kind of job, which is read off the text (T2):
+`cron_expression` answers for wall times, where no clock is ever changed. What a change of clocks does is decided here,
+by the rules T1 to T9 and the kind of job, which is read off the text (T2):
 
 * a *fixed-time* job fires once for each wall time it names: in a gap at the first instant after it, in a repeated
   stretch in the first pass (T3). So the fire of a wall time `w` is the first instant at which the clock shows `w` or
@@ -12,77 +12,19 @@ the rules T1 to T9 and the kind of job, which is read off the text (T2):
 
 from __future__ import annotations
 
-import copy
-import functools
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-import cronsim
-
 from horarium import errors
-from horarium.domain import cron_syntax, zones
+from horarium.domain import cron_warnings, cron_words, zones
+from horarium.domain.cron_expression import Expression, never_fires, parse
+
+__all__ = ["Expression", "explain", "high_water", "is_wildcard", "next_fire", "parse", "previous_fire", "warnings"]
 
 SECOND = timedelta(seconds=1)
 
 # S9: what does not fire within so long never fires. 50 years, with their leap days.
 HORIZON = timedelta(days=18263)
-
-
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """A parsed expression. It knows wall time only: no zone, no change of clocks."""
-
-    text: str
-    fields: tuple[cron_syntax.Field, ...]
-    _engine: cronsim.CronSim = field(repr=False, compare=False)
-
-    @property
-    def is_wildcard(self) -> bool:
-        """True if the seconds, minute or hour field starts with `*` (T2)."""
-        return any(each.starts_with_star for each in self.fields[:3])
-
-    @property
-    def needs_both_days(self) -> bool:
-        """True if a day must match both day fields, since one starts with `*`; else either will do (S8)."""
-        return self.fields[3].starts_with_star or self.fields[5].starts_with_star
-
-    def matches_day(self, day: date) -> bool:
-        """True if the month and the day fields match a date."""
-        return day.month in self._engine.months and self._engine.match_day(day)
-
-    def next(self, wall_time: datetime) -> datetime:
-        """The first matching wall time strictly after one. Raises `InvalidScheduleError` if none comes."""
-        return self._walk(wall_time, 1)
-
-    def previous(self, wall_time: datetime) -> datetime:
-        """The last matching wall time strictly before one, given in whole seconds. Raises like `next`."""
-        return self._walk(wall_time, -1)
-
-    def _walk(self, wall_time: datetime, direction: int) -> datetime:
-        # The engine is an iterator: each walk takes a copy, which costs a tenth of parsing the text again.
-        engine = copy.copy(self._engine)
-        engine.dt = wall_time.replace(microsecond=0, fold=0)
-        engine.tick_direction = direction
-        try:
-            return next(engine)
-        except StopIteration:
-            raise _never_fires() from None
-
-
-@functools.lru_cache(maxsize=16_384)
-def parse(expression: str) -> Expression:
-    """The parsed form of an expression.
-
-    Raises `InvalidScheduleError`, with code `never_fires` if it names only days that no month has (`0 0 30 2 *`).
-    """
-    fields = cron_syntax.read(expression)
-    try:
-        engine = cronsim.CronSim(" ".join(_for_engine(each) for each in fields), datetime(2000, 1, 1))  # noqa: DTZ001
-    except cronsim.CronSimError:
-        # The text has passed our own grammar, so all that is left is a day of month that its months do not have.
-        raise _never_fires() from None
-    return Expression(expression, fields, engine)
 
 
 def is_wildcard(expression: str) -> bool:
@@ -102,7 +44,7 @@ def next_fire(expression: str, zone: str, after: datetime) -> datetime | None:
     except OverflowError:
         return None
     if fire - after > HORIZON:
-        raise _never_fires()
+        raise never_fires()
     return fire
 
 
@@ -118,6 +60,16 @@ def previous_fire(expression: str, zone: str, before: datetime) -> datetime | No
     except (OverflowError, errors.InvalidScheduleError):
         return None
     return fire if before - fire <= HORIZON else None
+
+
+def explain(expression: str, zone: str = "UTC") -> str:
+    """An expression in English, with the day rule where both day fields are set. Raises `InvalidScheduleError`."""
+    return cron_words.describe(parse(expression), zone)
+
+
+def warnings(expression: str, zone: str, after: datetime) -> list[str]:
+    """What the changes of clocks of the year after an instant do to a job, a sentence each (T3, T4)."""
+    return cron_warnings.of_the_year(parse(expression), zones.zone(zone), after)
 
 
 def high_water(instant: datetime, tz: ZoneInfo) -> datetime:
@@ -186,34 +138,3 @@ def _at(wall_time: datetime, offset: timedelta) -> datetime:
 def _whole_second_before(instant: datetime) -> datetime:
     whole = instant.replace(microsecond=0)
     return whole if instant.microsecond else whole - SECOND
-
-
-def _for_engine(each: cron_syntax.Field) -> str:
-    """A field written so that cronsim reads it as we do: numbers only, `a/n` and `18-18/2` spelled out."""
-    return ",".join(_term_for_engine(term) for term in each.terms)
-
-
-def _term_for_engine(term: cron_syntax.Term) -> str:
-    match term:
-        case cron_syntax.Span(star=True, step=1):
-            return "*"
-        case cron_syntax.Span(star=True, step=step):
-            return f"*/{step}"
-        case cron_syntax.Span(first=first, last=last) if first == last:
-            return str(first)
-        case cron_syntax.Span(first=first, last=last, step=step):
-            return f"{first}-{last}/{step}"
-        case cron_syntax.LastDay():
-            return "L"
-        case cron_syntax.LastWorkday():
-            return "LW"
-        case cron_syntax.LastWeekday(weekday=weekday):
-            return f"{weekday}L"
-        case cron_syntax.NthWeekday(weekday=weekday, nth=nth):
-            return f"{weekday}#{nth}"
-
-
-def _never_fires() -> errors.InvalidScheduleError:
-    return errors.InvalidScheduleError(
-        "schedule", "never fires: no such time comes within 50 years", code="never_fires"
-    )

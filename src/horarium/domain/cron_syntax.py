@@ -113,11 +113,6 @@ class Field:
         first = self.terms[0]
         return isinstance(first, Span) and first.star
 
-    @property
-    def is_any(self) -> bool:
-        """True if the field rules nothing out by itself: a plain `*` or `?`."""
-        return any(isinstance(term, Span) and term.star and term.step == 1 for term in self.terms)
-
     def values(self) -> list[int]:
         """The plain values of the field, ascending, without those of `L`, `LW`, `5L` and `MON#2`."""
         return sorted({value for term in self.terms if isinstance(term, Span) for value in term.values()})
