@@ -3,8 +3,8 @@
     base64url( compact JSON array of the key values · first 16 bytes of HMAC-SHA-256(secret, scope · 0 · JSON) )
 
 Signed, because a client that learns to build cursors has tied itself to the table's keys. `scope` names the list, the
-tenant and the filters: it is signed but not carried, so a cursor used with another filter or by another tenant is refused
-instead of giving a page that makes no sense.
+tenant and the filters: it is signed but not carried, so a cursor used with another filter or by another tenant is
+refused instead of giving a page that makes no sense.
 """
 
 from __future__ import annotations
