@@ -102,7 +102,9 @@ def _check(version: int, phase: str, checksum: str, known: dict[int, Migration])
             f"the database was contracted by migration {version}, which this version of Horarium does not know: upgrade this node"
         )
     if migration is not None and migration.checksum != checksum:
-        raise errors.ConfigurationError(f"migration {version} was applied with another text: an applied migration is final")
+        raise errors.ConfigurationError(
+            f"migration {version} was applied with another text: an applied migration is final"
+        )
 
 
 def _read(file_name: str, text: str) -> Migration:

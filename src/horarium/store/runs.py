@@ -187,9 +187,25 @@ async def load(connection: asyncpg.Connection, shards: Sequence[int], after: UUI
     return rows
 
 
+async def load_of_job(connection: asyncpg.Connection, job_id: UUID) -> list[asyncpg.Record]:
+    """The live rows of one job, in the shape of `load`."""
+    rows: list[asyncpg.Record] = await connection.fetch(SQL.load_of_job, job_id)
+    return rows
+
+
 async def refresh_leases(
     connection: asyncpg.Connection, ids: Sequence[UUID], tokens: Sequence[int], lease: timedelta
 ) -> None:
     """Write leases that the leader's memory has extended."""
     if ids:
         await connection.execute(SQL.refresh_leases, list(ids), list(tokens), lease)
+
+
+async def drop_waiting(connection: asyncpg.Connection, ids: Sequence[UUID]) -> list[Retracted]:
+    """Take away ticks that have not started; runs that are running meanwhile are left out."""
+    return [Retracted(*row) for row in await connection.fetch(SQL.drop_waiting, list(ids))]
+
+
+async def relabel(connection: asyncpg.Connection, job_id: UUID, target_key: str) -> list[UUID]:
+    """Give the waiting runs of an edited job its queue, priority and target; returns the ones that changed."""
+    return [row[0] for row in await connection.fetch(SQL.labels_of_job, job_id, target_key)]

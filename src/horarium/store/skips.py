@@ -22,7 +22,7 @@ class SkipRow(NamedTuple):
     shard: int
     first: datetime
     last: datetime
-    count: int
+    count: int  # type: ignore[assignment]  # the column's name; nobody counts in a row
     exact: bool
     reason: str
     coalesced_into: UUID | None = None
@@ -34,9 +34,7 @@ async def insert(connection: asyncpg.Connection, rows: Sequence[SkipRow]) -> Non
         await connection.execute(SQL.insert, *map(list, zip(*rows, strict=True)))
 
 
-async def of_job(
-    connection: asyncpg.Connection, job_id: UUID, before: int | None, limit: int
-) -> list[asyncpg.Record]:
+async def of_job(connection: asyncpg.Connection, job_id: UUID, before: int | None, limit: int) -> list[asyncpg.Record]:
     """The skips of a job, newest first, with ids below `before`."""
     rows: list[asyncpg.Record] = await connection.fetch(SQL.of_job, job_id, before, limit)
     return rows

@@ -153,8 +153,29 @@ FROM runs r LEFT JOIN jobs j ON j.id = r.job_id
 WHERE r.shard = ANY($1::smallint[]) AND r.id > $2
 ORDER BY r.id LIMIT $3;
 
+-- name: load_of_job
+-- The live rows of one job as memory wants them, after an edit. Index runs_job.
+SELECT r.id, r.job_id, r.shard, r.tenant_id, r.queue, r.target_key, r.priority, r.ready_at, r.state, r.attempt, r.fencing_token,
+       r.worker_id, r.started_at, r.trigger, r.cancel_requested_at, coalesce(r.timeout_s, j.timeout_s, 300) AS timeout_s,
+       coalesce(j.overlap, 'allow') AS overlap
+FROM runs r LEFT JOIN jobs j ON j.id = r.job_id
+WHERE r.job_id = $1;
+
 -- name: refresh_leases
 -- Writes the leases that memory has extended, for people who look and for the next leader. Seldom.
 UPDATE runs r SET lease_expires_at = now() + $3::interval
 FROM unnest($1::uuid[], $2::bigint[]) AS x(id, token)
 WHERE r.id = x.id AND r.fencing_token = x.token AND r.state = 'running';
+
+-- name: drop_waiting
+-- Takes ticks away that the overlap rule does not start; the same transaction writes them to skips.
+DELETE FROM runs WHERE id = ANY($1::uuid[]) AND state = 'waiting'
+RETURNING id, job_id, shard, tenant_id, scheduled_for, ready_at;
+
+-- name: labels_of_job
+-- What memory holds of a job's waiting runs, after an edit. Index runs_job.
+UPDATE runs r SET queue = j.queue, priority = j.priority, target_key = $2
+FROM jobs j
+WHERE r.job_id = $1 AND j.id = r.job_id AND r.state = 'waiting' AND r.target IS NULL
+  AND (r.queue, r.priority, r.target_key) IS DISTINCT FROM (j.queue, j.priority, $2)
+RETURNING r.id;

@@ -363,6 +363,7 @@ BEGIN
     INSERT INTO jobs (id, shard, tenant_id, target, payload, queue, priority, run_at, created_by)
     VALUES (new_id, shard, tenant, jsonb_build_object('handler', handler), payload, queue, priority, run_at, 'sql:' || session_user);
     INSERT INTO timers (job_id, shard, scheduled_for, due_at, priority, job_version, tenant_id, queue, target_key, schedule_key)
-    VALUES (new_id, shard, run_at, run_at, priority, 1, tenant, queue, handler, 'once');
+    VALUES (new_id, shard, run_at, run_at, priority, 1, tenant, queue, handler,
+            '["once",' || (extract(epoch FROM run_at) * 1000000)::bigint || ',null,"UTC",null]');
     RETURN new_id;
 END $$;

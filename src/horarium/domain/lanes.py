@@ -1,0 +1,229 @@
+"""Lanes: which ready run goes out next (design: runs section 6).
+
+A lane is (queue, tenant). Inside a lane: priority, then ready time; waiting raises the effective priority by one each
+60 seconds, which makes the order a fixed number: `ready_at − 60 × priority`, smallest first. Across the tenants of a queue:
+deficit round robin by weight. Across queues the worker decides: by weights, or in strict order.
+
+Everything is decided at the moment a worker asks, never earlier.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from horarium.domain.run import LiveRun, Phase
+
+SECONDS_PER_PRIORITY = 60.0
+FRONT = -1e15
+
+_sequence = count()
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a worker asks for: queues with weights (in strict order when `strict`), and what it can run.
+
+    `handlers` None means any handler, but none of the built-in targets, whose keys start with `@`. `tenant` None means
+    the runs of every tenant.
+    """
+
+    queues: tuple[tuple[str, float], ...]
+    handlers: frozenset[str] | None = None
+    strict: bool = False
+    tenant: str | None = None
+
+    def accepts(self, target_key: str) -> bool:
+        """Whether this worker can run a target."""
+        if self.handlers is None:
+            return not target_key.startswith("@")
+        return target_key in self.handlers
+
+
+def order_of(run: LiveRun) -> float:
+    """The place of a run in its lane: the smallest goes first. Interrupted runs go to the front."""
+    return FRONT if run.at_front else run.ready_at - SECONDS_PER_PRIORITY * run.priority
+
+
+Entry = tuple[float, int, LiveRun]
+
+
+@dataclass(slots=True)
+class Lane:
+    """The ready runs of one tenant in one queue, apart by target so that a worker never wades through what it cannot run."""
+
+    by_target: dict[str, list[Entry]] = field(default_factory=dict)
+    deficit: float = 0.0
+
+    def push(self, run: LiveRun) -> None:
+        heap = self.by_target.get(run.target_key)
+        if heap is None:
+            heap = self.by_target[run.target_key] = []
+        heapq.heappush(heap, (order_of(run), next(_sequence), run))
+
+    def heads(self, accepts: Callable[[str], bool]) -> list[tuple[float, int, str]]:
+        """The first run of each target that is accepted, as a heap; what is stale or empty is cleared away."""
+        found = []
+        for target in list(self.by_target):
+            heap = self.by_target[target]
+            _drop_stale(heap)
+            if not heap:
+                del self.by_target[target]
+            elif accepts(target):
+                found.append((heap[0][0], heap[0][1], target))
+        heapq.heapify(found)
+        return found
+
+    def take(self, accepts: Callable[[str], bool], limit: int) -> list[LiveRun]:
+        """The next runs of this lane, at most `limit`."""
+        taken: list[LiveRun] = []
+        heads = self.heads(accepts)
+        while heads and len(taken) < limit:
+            target = heads[0][2]
+            heap = self.by_target[target]
+            taken.append(heapq.heappop(heap)[2])
+            _drop_stale(heap)
+            if heap:
+                heapq.heapreplace(heads, (heap[0][0], heap[0][1], target))
+            else:
+                heapq.heappop(heads)
+        return taken
+
+
+class Queue:
+    """The lanes of one queue, served by deficit round robin: a round gives each tenant as many runs as its weight."""
+
+    def __init__(self) -> None:
+        self.lanes: dict[str, Lane] = {}
+        self._round: deque[str] = deque()
+
+    def push(self, run: LiveRun) -> None:
+        lane = self.lanes.get(run.tenant_id)
+        if lane is None:
+            lane = self.lanes[run.tenant_id] = Lane()
+            self._round.append(run.tenant_id)
+        lane.push(run)
+
+    def take(self, wanted: Wanted, limit: int, weight_of: Callable[[str], float]) -> list[LiveRun]:
+        """The next runs of this queue, at most `limit`, shared among its tenants."""
+        accepts = wanted.accepts
+        if wanted.tenant is not None:
+            return self._take_alone(wanted.tenant, accepts, limit)
+        if len(self._round) == 1:
+            return self._take_alone(self._round[0], accepts, limit)
+        taken: list[LiveRun] = []
+        idle = 0
+        while len(taken) < limit and idle < len(self._round):
+            tenant = self._round[0]
+            got = self._serve(tenant, accepts, limit - len(taken), weight_of(tenant))
+            taken += got
+            idle = 0 if got else idle + 1
+            self._forget_empty(tenant)
+        return taken
+
+    def _serve(self, tenant: str, accepts: Callable[[str], bool], limit: int, weight: float) -> list[LiveRun]:
+        """One tenant's turn. It ends when the deficit is used up, and stays its turn when only the limit stopped it."""
+        lane = self.lanes[tenant]
+        if lane.deficit < 1:
+            lane.deficit += max(weight, 0.01)
+        allowed = int(lane.deficit)
+        got = lane.take(accepts, min(limit, allowed))
+        lane.deficit = lane.deficit - len(got) if got or not allowed else 0.0
+        if lane.deficit < 1 or len(got) < min(limit, allowed):
+            self._round.rotate(-1)
+        return got
+
+    def _take_alone(self, tenant: str, accepts: Callable[[str], bool], limit: int) -> list[LiveRun]:
+        lane = self.lanes.get(tenant)
+        if lane is None:
+            return []
+        got = lane.take(accepts, limit)
+        self._forget_empty(tenant)
+        return got
+
+    def _forget_empty(self, tenant: str) -> None:
+        lane = self.lanes.get(tenant)
+        if lane is not None and not lane.by_target:
+            del self.lanes[tenant]
+            self._round.remove(tenant)
+
+
+class Lanes:
+    """All ready runs. `weight_of` gives a tenant's weight in the round robin (default 1)."""
+
+    def __init__(self, weight_of: Callable[[str], float] = lambda tenant: 1.0) -> None:
+        self._queues: dict[str, Queue] = {}
+        self._credits: dict[tuple[tuple[str, float], ...], list[float]] = {}
+        self._weight_of = weight_of
+
+    def push(self, run: LiveRun) -> None:
+        """A run has become ready."""
+        queue = self._queues.get(run.queue)
+        if queue is None:
+            queue = self._queues[run.queue] = Queue()
+        queue.push(run)
+
+    def take(self, wanted: Wanted, limit: int) -> list[LiveRun]:
+        """The runs that go to a worker now, at most `limit`. They leave their lanes."""
+        if len(wanted.queues) == 1 or wanted.strict:
+            return self._take_in_order((name for name, _ in wanted.queues), wanted, limit)
+        return self._take_by_weight(wanted, limit)
+
+    def _take_in_order(self, names: Iterable[str], wanted: Wanted, limit: int) -> list[LiveRun]:
+        taken: list[LiveRun] = []
+        for name in names:
+            if len(taken) >= limit:
+                break
+            taken += self._take_from(name, wanted, limit - len(taken))
+        return taken
+
+    def _take_by_weight(self, wanted: Wanted, limit: int) -> list[LiveRun]:
+        """Shares by weight; what a queue cannot use goes to the others (work-conserving)."""
+        taken: list[LiveRun] = []
+        open_queues = [item for item in wanted.queues if item[0] in self._queues]
+        while open_queues and len(taken) < limit:
+            shares = self._shares(tuple(open_queues), limit - len(taken))
+            still_open = []
+            for item, share in zip(open_queues, shares, strict=True):
+                got = self._take_from(item[0], wanted, share)
+                taken += got
+                if len(got) == share:
+                    still_open.append(item)
+            open_queues = still_open
+        return taken
+
+    def _shares(self, queues: tuple[tuple[str, float], ...], limit: int) -> Sequence[int]:
+        """How many runs each queue may give: the whole part of its share now, fractions carried over to the next time."""
+        total = sum(weight for _, weight in queues)
+        if len(self._credits) > 1000:
+            self._credits.clear()
+        credit = self._credits.setdefault(queues, [0.0] * len(queues))
+        for index, (_, weight) in enumerate(queues):
+            credit[index] += limit * weight / total
+        shares = [max(0, int(value + 1e-9)) for value in credit]
+        while sum(shares) < limit:
+            index = max(range(len(queues)), key=lambda i: credit[i] - shares[i])
+            shares[index] += 1
+        while sum(shares) > limit:
+            index = min((i for i in range(len(queues)) if shares[i]), key=lambda i: credit[i] - shares[i])
+            shares[index] -= 1
+        for index, share in enumerate(shares):
+            credit[index] -= share
+        return shares
+
+    def _take_from(self, name: str, wanted: Wanted, limit: int) -> list[LiveRun]:
+        queue = self._queues.get(name)
+        if queue is None or limit <= 0:
+            return []
+        got = queue.take(wanted, limit, self._weight_of)
+        if not queue.lanes:
+            del self._queues[name]
+        return got
+
+
+def _drop_stale(heap: list[Entry]) -> None:
+    while heap and heap[0][2].phase is not Phase.LANE:
+        heapq.heappop(heap)

@@ -1,0 +1,278 @@
+"""The leader's memory of live runs: from the timing wheel into the lanes, out to workers, back or gone.
+
+Pure: every call is given the time. What has to happen to rows is returned as values for the duties to carry out.
+Losing this memory loses nothing: it is rebuilt from the rows.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from horarium.domain.lanes import Lanes, Wanted
+from horarium.domain.lease import Leases
+from horarium.domain.overlap import Overlap, Verdict, judge
+from horarium.domain.run import LiveRun, Phase
+from horarium.domain.wheel import Wheel
+
+RELEASE_AT_ONCE = 20_000
+
+
+@dataclass(slots=True)
+class JobRuns:
+    """The live runs of one job whose overlap rule matters: those queued or running, and those held back."""
+
+    live: dict[UUID, LiveRun] = field(default_factory=dict)
+    held: deque[LiveRun] = field(default_factory=deque)
+
+
+@dataclass(slots=True)
+class Released:
+    """What came of the runs whose instant has come.
+
+    `skipped`: not to be started (overlap `skip`); `coalesced`: (older run, newer run that stands for it);
+    `to_cancel`: running runs that should stop for a newer one.
+    """
+
+    ready: int = 0
+    skipped: list[LiveRun] = field(default_factory=list)
+    coalesced: list[tuple[LiveRun, LiveRun]] = field(default_factory=list)
+    to_cancel: list[LiveRun] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Depth:
+    """How many runs of one (queue, tenant) wait for their instant, wait for a worker, run; `oldest` is a ready time."""
+
+    scheduled: int = 0
+    queued: int = 0
+    running: int = 0
+    oldest: float | None = None
+
+
+class ReadySet:
+    """Live runs by id, and where each stands. Bounded: `add` refuses beyond `capacity` runs, their rows wait in the table."""
+
+    def __init__(
+        self, *, lease_s: float, capacity: int = 200_000, weight_of: Callable[[str], float] = lambda tenant: 1.0
+    ) -> None:
+        self.leases = Leases(lease_s)
+        self.capacity = capacity
+        self.runs: dict[UUID, LiveRun] = {}
+        self.overflowed = False
+        self._wheel = Wheel()
+        self._punctual = Wheel()
+        self._lanes = Lanes(weight_of)
+        self._jobs: dict[UUID, JobRuns] = {}
+        self.queued = 0
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def __contains__(self, run_id: UUID) -> bool:
+        return run_id in self.runs
+
+    def add(self, run: LiveRun) -> bool:
+        """Take up a waiting run; False when it is known already, or when memory is full (then `overflowed` is set)."""
+        if run.id in self.runs:
+            return False
+        if len(self.runs) >= self.capacity:
+            self.overflowed = True
+            return False
+        self.runs[run.id] = run
+        self._wait(run)
+        return True
+
+    def add_running(self, run: LiveRun, worker_id: str, token: int, timeout_left_s: float, now: float) -> None:
+        """Take up a run that is leased to a worker, after a take-over: with one fresh lease."""
+        self.runs[run.id] = run
+        self._count_live(run)
+        self.leases.grant(run, worker_id, token, run.attempt, timeout_left_s, now)
+
+    def next_instant(self, early_s: float = 0.0) -> float | None:
+        """When `release` has something to do next; `early_s` seconds sooner for runs that may be claimed early."""
+        first, punctual = self._wheel.next_instant(), self._punctual.next_instant()
+        instants = [] if first is None else [first - early_s]
+        if punctual is not None:
+            instants.append(punctual)
+        return min(instants, default=None)
+
+    def release(self, now: float, early_s: float = 0.0) -> Released:
+        """Move the runs whose instant has come into their lanes, under their jobs' overlap rules.
+
+        Runs that nothing can hold back are released `early_s` seconds before their instant, to be claimed early.
+        """
+        released = Released()
+        for run in self._wheel.release(now + early_s, RELEASE_AT_ONCE):
+            self._enter_lane(run)
+            released.ready += 1
+        for run in self._punctual.release(now, RELEASE_AT_ONCE):
+            self._judge(run, released)
+        return released
+
+    def take(self, wanted: Wanted, limit: int) -> list[LiveRun]:
+        """Choose runs for a worker. They are `CLAIMING` until `granted`, `put_back` or `gone` is told of each."""
+        taken = self._lanes.take(wanted, limit)
+        for run in taken:
+            run.phase = Phase.CLAIMING
+        self.queued -= len(taken)
+        return taken
+
+    def granted(self, run: LiveRun, worker_id: str, token: int, attempt: int, timeout_s: float, now: float) -> None:
+        """The claim went through: the run is leased."""
+        if run.phase is Phase.CLAIMING:
+            self.leases.grant(run, worker_id, token, attempt, timeout_s, now)
+
+    def put_back(self, run: LiveRun) -> None:
+        """The claim could not be asked for: the run goes back to its lane."""
+        if run.phase is Phase.CLAIMING:
+            self._enter_lane(run)
+
+    def wait_again(self, run_id: UUID, ready_at: float, attempt: int, *, at_front: bool = False) -> None:
+        """An attempt ended and the run waits again."""
+        run = self._leave(run_id)
+        if run is None:
+            return
+        run.phase, run.ready_at, run.attempt, run.at_front, run.cancel_at = (
+            Phase.WHEEL,
+            ready_at,
+            attempt,
+            at_front,
+            None,
+        )
+        self._wheel.add(run)
+
+    def gone(self, run_id: UUID) -> LiveRun | None:
+        """The run ended or was retracted: forget it. Runs of its job that were held back get their turn."""
+        run = self._leave(run_id)
+        if run is None:
+            return None
+        run.phase = Phase.GONE
+        del self.runs[run_id]
+        self._discount_live(run)
+        return run
+
+    def relabel(self, run: LiveRun, queue: str, target_key: str, priority: int) -> None:
+        """An edit moved a waiting run to another queue, target or priority."""
+        if (run.queue, run.target_key, run.priority) == (queue, target_key, priority):
+            return
+        was_queued = run.phase is Phase.LANE
+        if was_queued:
+            self.queued -= 1
+            twin = _copy(run)
+            run.phase = Phase.GONE
+            self.runs[run.id] = twin
+            job = self._jobs.get(run.job_id)
+            if job is not None and run.id in job.live:
+                job.live[run.id] = twin
+            run = twin
+        run.queue, run.target_key, run.priority = queue, target_key, priority
+        if was_queued:
+            self._enter_lane(run)
+
+    def obey(self, run: LiveRun, rule: Overlap) -> None:
+        """An edit changed the overlap rule of a run's job: later ticks are judged by it, and this run counts for them."""
+        if run.overlap is rule:
+            return
+        run.overlap = rule
+        if run.phase in (Phase.LANE, Phase.CLAIMING, Phase.RUNNING) or run.attempt > 0:
+            self._count_live(run)
+
+    def forget_shards(self, shards: set[int]) -> None:
+        """Another node leads these shards now: drop what memory holds of them."""
+        for run in [run for run in self.runs.values() if run.shard in shards]:
+            self.gone(run.id)
+
+    def depths(self) -> dict[tuple[str, str], Depth]:
+        """Depth by (queue, tenant): for pages and metrics, not for the hot path."""
+        found: dict[tuple[str, str], Depth] = {}
+        for run in list(self.runs.values()):  # a copy: a scrape may read from another thread
+            depth = found.setdefault((run.queue, run.tenant_id), Depth())
+            if run.phase is Phase.RUNNING:
+                depth.running += 1
+            elif run.phase is Phase.WHEEL:
+                depth.scheduled += 1
+            else:
+                depth.queued += 1
+                depth.oldest = run.ready_at if depth.oldest is None else min(depth.oldest, run.ready_at)
+        return found
+
+    def has_queued(self) -> bool:
+        """Whether any run is ready and waits for a worker."""
+        return self.queued > 0
+
+    def _wait(self, run: LiveRun) -> None:
+        run.phase = Phase.WHEEL
+        (self._punctual if run.obeys_overlap and run.attempt == 0 else self._wheel).add(run)
+        if run.obeys_overlap and run.attempt > 0:
+            self._count_live(run)
+
+    def _judge(self, run: LiveRun, released: Released) -> None:
+        job = self._jobs.setdefault(run.job_id, JobRuns())
+        verdict = judge(run.overlap, len(job.live), len(job.held))
+        if verdict is Verdict.START:
+            self._count_live(run)
+            self._enter_lane(run)
+            released.ready += 1
+            return
+        if verdict is Verdict.SKIP:
+            released.skipped.append(run)
+            return
+        if verdict is Verdict.REPLACE_HELD:
+            released.coalesced += [(older, run) for older in job.held]
+            job.held.clear()
+        if verdict is Verdict.CANCEL_AND_HOLD:
+            released.to_cancel += [live for live in job.live.values() if live.cancel_at is None]
+        run.phase = Phase.HELD
+        job.held.append(run)
+
+    def _enter_lane(self, run: LiveRun) -> None:
+        run.phase = Phase.LANE
+        self.queued += 1
+        self._lanes.push(run)
+
+    def _leave(self, run_id: UUID) -> LiveRun | None:
+        """Take a run out of where it stands; stale references to it are told by its phase."""
+        run = self.runs.get(run_id)
+        if run is None:
+            return None
+        if run.phase is Phase.RUNNING:
+            self.leases.end(run_id)
+        elif run.phase is Phase.LANE:
+            self.queued -= 1
+        return run
+
+    def _count_live(self, run: LiveRun) -> None:
+        if run.obeys_overlap:
+            self._jobs.setdefault(run.job_id, JobRuns()).live[run.id] = run
+
+    def _discount_live(self, run: LiveRun) -> None:
+        job = self._jobs.get(run.job_id)
+        if job is None:
+            return
+        job.live.pop(run.id, None)
+        if run in job.held:
+            job.held.remove(run)
+        if not job.live and job.held:
+            next_run = job.held.popleft()
+            self._count_live(next_run)
+            self._enter_lane(next_run)
+        elif not job.live:
+            del self._jobs[run.job_id]
+
+
+def _copy(run: LiveRun) -> LiveRun:
+    return LiveRun(
+        run.id,
+        run.job_id,
+        run.shard,
+        run.tenant_id,
+        run.queue,
+        run.target_key,
+        run.priority,
+        run.ready_at,
+        run.overlap,
+        run.attempt,
+    )

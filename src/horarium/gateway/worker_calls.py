@@ -1,0 +1,165 @@
+"""The calls of a worker, from bytes to bytes: lease, heartbeat, report, stop. All may be repeated without harm."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID
+
+import msgspec
+
+from horarium import clock as clocks
+from horarium import errors
+from horarium.domain.job import Actor
+from horarium.domain.lanes import Wanted
+from horarium.domain.outcome import Outcome
+from horarium.gateway import reading
+from horarium.protocol import messages
+from horarium.services.completer import Completer, Report, clean
+from horarium.services.dispatcher import Dispatcher
+from horarium.services.leader import Leader
+from horarium.services.reaper import Reaper
+from horarium.services.registry import Registry
+from horarium.store.run_logs import LogRow
+
+ALL_TENANTS = "*"
+MAX_RESULT_BYTES = 64 * 1024
+MAX_MESSAGE_CHARS = 16 * 1024
+MAX_RETRY_IN_S = 366 * 86400.0
+
+
+class WorkerCalls:
+    """What a worker can ask of the node that leads its runs."""
+
+    def __init__(
+        self, leader: Leader, dispatcher: Dispatcher, completer: Completer, reaper: Reaper, registry: Registry
+    ) -> None:
+        self._leader = leader
+        self._dispatcher = dispatcher
+        self._completer = completer
+        self._reaper = reaper
+        self._registry = registry
+
+    async def lease(self, actor: Actor, body: bytes) -> bytes:
+        """Long poll: runs for a worker, each lease as the database built it."""
+        request = reading.decode(messages.lease_requests, body)
+        self._registry.asked(actor.tenant_id, request)
+        wanted = Wanted(
+            tuple((queue.name, float(queue.weight)) for queue in request.queues),
+            None if request.handlers is None else frozenset(request.handlers),
+            request.strict,
+            None if actor.tenant_id == ALL_TENANTS else actor.tenant_id,
+        )
+        leases = await self._dispatcher.lease(request.worker.id, wanted, request.slots, request.wait_s)
+        return _leases(leases, drain=self._dispatcher.draining)
+
+    async def heartbeat(self, actor: Actor, body: bytes) -> bytes:
+        """The runs that a worker holds: extended, lost, or to be stopped. Costs no SQL unless it carries log lines."""
+        request = reading.decode(messages.heartbeat_requests, body)
+        worker_id = request.worker.id
+        self._registry.beat(worker_id)
+        listed = [(_uuid(run.run_id), run.fencing_token) for run in request.runs]
+        heard = self._leader.ready.leases.heartbeat(worker_id, listed, self._leader.clock.monotonic())
+        lost = set(heard.lost)
+        for (run_id, _), run in zip(listed, request.runs, strict=True):
+            if run.progress is not None and run_id not in lost:
+                self._leader.progress[run_id] = msgspec.json.encode(run.progress).decode()
+        logs = [row for run in request.runs if run.logs for row in self._log_rows(run)]
+        if logs:
+            await self._completer.report([], logs)
+        await self._reaper.take_back(worker_id)
+        return messages.encode(
+            messages.HeartbeatResponse(
+                self._leader.ready.leases.lease_s,
+                [str(run_id) for run_id in heard.lost],
+                [str(i) for i in heard.cancel],
+            )
+        )
+
+    async def report(self, actor: Actor, body: bytes) -> bytes:
+        """How attempts ended; answered when it is durable."""
+        request = reading.decode(messages.report_requests, body)
+        self._registry.beat(request.worker.id)
+        reports = [_report(result) for result in request.results]
+        logs = [row for result in request.results if result.logs for row in self._log_rows(result)]
+        taken = await self._completer.report(reports, logs)
+        return messages.encode(
+            messages.ReportResponse([str(run_id) for run_id in taken.accepted], [str(run_id) for run_id in taken.lost])
+        )
+
+    async def stop(self, actor: Actor, body: bytes) -> bytes:
+        """A worker says goodbye."""
+        request = reading.decode(messages.stop_requests, body)
+        self._registry.stopped(request.worker.id)
+        return b"{}"
+
+    def _log_rows(self, run: messages.HeldRun | messages.Result) -> list[LogRow]:
+        run_id, now = _uuid(run.run_id), self._leader.clock.time()
+        held = self._leader.ready.runs.get(run_id)
+        attempt = held.attempt if held is not None else 0
+        return [
+            LogRow(
+                run_id,
+                attempt,
+                line.seq,
+                clocks.to_datetime(now - min(line.ago_s, 86400.0)),
+                line.level,
+                clean(line.message[:MAX_MESSAGE_CHARS]),
+                _safe_json(line.fields),
+            )
+            for line in run.logs
+        ]
+
+
+def _leases(leases: list[str], *, drain: bool = False) -> bytes:
+    return ('{"leases":[' + ",".join(leases) + ('],"drain":true}' if drain else "]}")).encode()
+
+
+def _report(result: messages.Result) -> Report:
+    error = None
+    if result.error is not None:
+        error = {
+            "class": result.error.class_,
+            "message": result.error.message,
+            "traceback": result.error.traceback,
+        }
+    retry_in = None
+    if result.retry_in_s is not None:
+        retry_in = timedelta(seconds=min(result.retry_in_s, MAX_RETRY_IN_S))
+    progress = None if result.progress is None else msgspec.json.encode(result.progress).decode()
+    return Report(
+        _uuid(result.run_id),
+        result.fencing_token,
+        Outcome(result.outcome),
+        _safe_json(result.result),
+        error,
+        retry_in,
+        _without_nul(progress),
+    )
+
+
+def _safe_json(raw: msgspec.Raw | msgspec.UnsetType) -> str | None:
+    """A worker's JSON as text that PostgreSQL can keep. What it cannot keep becomes a note: the run ends all the same (N4)."""
+    if isinstance(raw, msgspec.UnsetType):
+        return None
+    data = bytes(raw)
+    if len(data) > MAX_RESULT_BYTES:
+        return f'{{"$refused": "larger than {MAX_RESULT_BYTES} bytes", "$bytes": {len(data)}}}'
+    try:
+        return _without_nul(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        return '{"$refused": "not UTF-8"}'
+
+
+def _without_nul(text: str | None) -> str | None:
+    if text is not None and ("\\u0000" in text or "\x00" in text):
+        return '{"$refused": "holds a NUL character"}'
+    return text
+
+
+def _uuid(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError as error:
+        raise errors.InvalidError(
+            [errors.Fault("/run_id", f"{text[:60]!r} is no run id", "malformed_message")]
+        ) from error

@@ -1,0 +1,324 @@
+"""Step 6 of a run's life: it ends. Out of `runs` into `history`; or back to waiting with a back-off; or a dead letter.
+
+Results that arrive while a commit is under way share the next one. A report counts only under the token of the attempt: a late
+one changes nothing and is told so. The reaper ends attempts through the same door.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import asyncpg
+
+from horarium import clock as clocks
+from horarium.domain import outcome as outcomes
+from horarium.domain import retry
+from horarium.domain.outcome import Outcome
+from horarium.domain.run import LiveRun
+from horarium.domain.states import RunState
+from horarium.events import Events, Name
+from horarium.services.leader import Leader
+from horarium.store import dead_letters, run_logs, runs
+from horarium.store.database import Database
+
+COMMITS_AT_ONCE = 2
+RESULTS_PER_COMMIT = 2_000
+KEPT_FAILURES = 50
+
+Ended = Callable[[LiveRun, Name], None]
+
+
+class Report(NamedTuple):
+    """How one attempt ended. `result`, `error` and `progress` are JSON texts; `error` has `class`, `message`, `traceback`."""
+
+    run_id: UUID
+    token: int
+    outcome: Outcome
+    result: str | None = None
+    error: dict[str, Any] | None = None
+    retry_in: timedelta | None = None
+    progress: str | None = None
+
+
+class Taken(NamedTuple):
+    """Which reports counted, and which came too late."""
+
+    accepted: list[UUID]
+    lost: list[UUID]
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """Reports that one caller waits for."""
+
+    reports: Sequence[Report]
+    logs: Sequence[run_logs.LogRow]
+    answer: asyncio.Future[Taken]
+
+
+@dataclass(slots=True)
+class Effects:
+    """What a decided batch writes, and what memory and listeners are told after the commit."""
+
+    waiting: list[runs.WaitAgain] = field(default_factory=list)
+    finished: list[runs.Finish] = field(default_factory=list)
+    letters: list[dead_letters.DeadLetter] = field(default_factory=list)
+    at_front: set[UUID] = field(default_factory=set)
+    told: dict[UUID, Name] = field(default_factory=dict)
+
+
+class Completer:
+    """Takes in how attempts ended."""
+
+    def __init__(self, database: Database, leader: Leader, events: Events) -> None:
+        self._database = database
+        self._leader = leader
+        self._events = events
+        self._requests: list[Request] = []
+        self._commits: set[asyncio.Task[None]] = set()
+        self.on_ended: Ended = lambda run, name: None
+
+    async def report(self, reports: Sequence[Report], logs: Sequence[run_logs.LogRow] = ()) -> Taken:
+        """Take in reports; returns when they are durable. Raises UnavailableError when the database cannot be asked."""
+        request = Request(reports, logs, asyncio.get_running_loop().create_future())
+        self._requests.append(request)
+        self._commit_next()
+        return await request.answer
+
+    async def give_back(self, held: Sequence[tuple[UUID, int]]) -> None:
+        """Runs whose lease never reached a worker: back to the front of their lane, without using an attempt."""
+        await self.report([Report(run_id, token, Outcome.INTERRUPTED) for run_id, token in held])
+
+    async def refuse(self, held: Sequence[tuple[UUID, int]], reason: str) -> None:
+        """Runs that no worker can take: dead letters with a reason (rule N2)."""
+        error = {"class": "Refused", "message": reason}
+        await self.report([Report(run_id, token, Outcome.DISCARD, error=error) for run_id, token in held])
+
+    async def settle(self) -> None:
+        """Wait for the commits that are under way."""
+        while self._commits:
+            await asyncio.gather(*self._commits, return_exceptions=True)
+
+    def _commit_next(self) -> None:
+        while self._requests and len(self._commits) < COMMITS_AT_ONCE:
+            batch = self._next_batch()
+            task = asyncio.create_task(self._commit(batch), name="complete")
+            self._commits.add(task)
+            task.add_done_callback(self._committed)
+
+    def _next_batch(self) -> list[Request]:
+        size = 0
+        for count, request in enumerate(self._requests):
+            size += len(request.reports)
+            if count and size > RESULTS_PER_COMMIT:
+                break
+        else:
+            count = len(self._requests)
+        batch, self._requests = self._requests[: max(1, count)], self._requests[max(1, count) :]
+        return batch
+
+    def _committed(self, task: asyncio.Task[None]) -> None:
+        self._commits.discard(task)
+        self._commit_next()
+
+    async def _commit(self, batch: list[Request]) -> None:
+        try:
+            accepted = await self._take_in(batch)
+        except Exception as error:  # noqa: BLE001 - each caller is told; none is left waiting
+            for request in batch:
+                if not request.answer.done():
+                    request.answer.set_exception(error)
+            return
+        for request in batch:
+            ids = [report.run_id for report in request.reports]
+            taken = Taken([i for i in ids if i in accepted], [i for i in ids if i not in accepted])
+            if not request.answer.done():
+                request.answer.set_result(taken)
+
+    async def _take_in(self, batch: list[Request]) -> set[UUID]:
+        """Split by outcome: success is one statement, the others need a decision each."""
+        # One report for each attempt: of two that name the same run and token the first one counts.
+        reports = {
+            (report.run_id, report.token): report for request in reversed(batch) for report in reversed(request.reports)
+        }
+        good = [report for report in reports.values() if report.outcome is Outcome.SUCCEEDED]
+        others = [report for report in reports.values() if report.outcome is not Outcome.SUCCEEDED]
+        logs = [row for request in batch for row in request.logs]
+        accepted: set[UUID] = set()
+        if good:
+            accepted |= await self._succeed(good)
+        if others:
+            accepted |= await self._decide(others)
+        late = [report for report in reports.values() if report.run_id not in accepted]
+        if late or logs:
+            accepted |= await self._look_again(late, logs)
+        return accepted
+
+    async def _succeed(self, reports: list[Report]) -> set[UUID]:
+        try:
+            ended = await self._end_succeeded(reports)
+        except (asyncpg.DataError, asyncpg.ProgramLimitExceededError):
+            ended = [run_id for report in reports for run_id in await self._succeed_alone(report)]
+        for run_id in ended:
+            self._forget(run_id, Name.RUNS_SUCCEEDED)
+        if ended:
+            self._events.tell(Name.RUNS_SUCCEEDED, count=len(ended))
+            self._leader.on_ready()
+        return set(ended)
+
+    async def _end_succeeded(self, reports: Sequence[Report]) -> list[UUID]:
+        ids = [report.run_id for report in reports]
+        tokens = [report.token for report in reports]
+        results = [report.result for report in reports]
+        progress = [report.progress for report in reports]
+        async with self._database.connection() as connection:
+            return await runs.succeed(connection, ids, tokens, results, progress)
+
+    async def _succeed_alone(self, report: Report) -> list[UUID]:
+        """One result of a batch was refused by the database: each goes alone, and the one at fault without its result."""
+        try:
+            return await self._end_succeeded([report])
+        except (asyncpg.DataError, asyncpg.ProgramLimitExceededError):
+            return await self._end_succeeded([report._replace(result=None)])
+
+    async def _decide(self, reports: list[Report]) -> set[UUID]:
+        """Fetch, decide, store, tell."""
+        by_id = {report.run_id: report for report in reports}
+        now = self._leader.clock.now()
+        effects = Effects()
+        async with self._database.transaction() as connection:
+            rows = await runs.lock_held(connection, list(by_id), [report.token for report in by_id.values()])
+            for run_id, row in rows.items():
+                _decide_one(by_id[run_id], row, now, effects)
+            await runs.wait_again(connection, effects.waiting)
+            await runs.finish(connection, effects.finished)
+            await dead_letters.insert(connection, effects.letters)
+        self._after(effects)
+        return set(rows)
+
+    async def _look_again(self, late: list[Report], logs: Sequence[run_logs.LogRow]) -> set[UUID]:
+        """Repeats of a report that was taken in before are accepted again; logs are kept."""
+        async with self._database.connection() as connection:
+            await run_logs.insert(connection, logs)
+            if not late:
+                return set()
+            ids, tokens = [report.run_id for report in late], [report.token for report in late]
+            repeats = await runs.already_reported(connection, ids, tokens)
+        refused = [report.run_id for report in late if report.run_id not in repeats]
+        if refused:
+            self._events.tell(Name.REPORTS_REFUSED, count=len(refused), run_ids=refused)
+        return repeats
+
+    def _after(self, effects: Effects) -> None:
+        for row in effects.waiting:
+            run = self._leader.ready.runs.get(row.id)
+            if run is not None:
+                self.on_ended(run, effects.told[row.id])
+            at_front = row.id in effects.at_front
+            self._leader.ready.wait_again(row.id, clocks.to_seconds(row.ready_at), row.attempt, at_front=at_front)
+            self._leader.progress.pop(row.id, None)
+        for finished in effects.finished:
+            self._forget(finished.id, effects.told[finished.id])
+        by_name: dict[Name, list[UUID]] = {}
+        for run_id, name in effects.told.items():
+            by_name.setdefault(name, []).append(run_id)
+        for name, run_ids in by_name.items():
+            self._events.tell(name, count=len(run_ids), run_ids=run_ids)
+        self._leader.on_ready()
+
+    def _forget(self, run_id: UUID, name: Name) -> None:
+        run = self._leader.ready.gone(run_id)
+        self._leader.progress.pop(run_id, None)
+        if run is not None:
+            self.on_ended(run, name)
+
+
+def _decide_one(report: Report, row: asyncpg.Record, now: datetime, effects: Effects) -> None:
+    """Turn one ended attempt into what is written of it."""
+    failures: list[dict[str, Any]] = json.loads(row["failures"] or "[]")
+    ended = outcomes.Attempt(
+        row["attempt"],
+        row["snoozes"],
+        row["scheduled_for"],
+        retry.from_json(json.loads(row["retry"])),
+        row["cancel_requested_by"] is not None,
+        any(failure["outcome"] == Outcome.LOST for failure in failures),
+    )
+    spread = random.uniform(-1, 1)  # noqa: S311 - spreads retries, no secret
+    decision = outcomes.decide(ended, report.outcome, report.retry_in, now, spread)
+    error = _error_of(report, decision.reason)
+    if decision.is_failure:
+        failures.append(_failure(row, report, error, now))
+    kept = json.dumps(failures[-KEPT_FAILURES:]) if failures else None
+    run_id = row["id"]
+    if decision.final is None:
+        assert decision.ready_at is not None  # noqa: S101 - a decision is either final or says when to go on
+        effects.waiting.append(
+            runs.WaitAgain(run_id, report.token, decision.ready_at, decision.attempt, decision.snoozes, kept)
+        )
+        if decision.at_front:
+            effects.at_front.add(run_id)
+        effects.told[run_id] = Name.RUNS_RETRIED if decision.is_failure else Name.RUNS_INTERRUPTED
+        return
+    message = _ending(decision.final, row, error)
+    effects.finished.append(
+        runs.Finish(run_id, report.token, decision.final, message, kept, report.progress, decision.attempt)
+    )
+    effects.told[run_id] = Name.RUNS_CANCELLED
+    if decision.final is RunState.DEAD:
+        effects.told[run_id] = Name.RUNS_DEAD
+        mark = outcomes.fingerprint(row["target_key"], error["class"], error["message"])
+        effects.letters.append(
+            dead_letters.DeadLetter(
+                run_id, row["job_id"], row["tenant_id"], row["queue"], row["shard"], mark, message, decision.attempt
+            )
+        )
+
+
+def _ending(final: RunState, row: asyncpg.Record, error: dict[str, Any]) -> str:
+    if final is RunState.CANCELLED:
+        return f"cancelled by {row['cancel_requested_by'] or 'the operator'}"
+    return f"{error['class']}: {error['message']}"[:2000]
+
+
+def _error_of(report: Report, reason: str) -> dict[str, Any]:
+    """The error of an attempt, in words that PostgreSQL can keep."""
+    usual = {
+        Outcome.LOST: ("WorkerLost", "the worker sent no heartbeat within the lease"),
+        Outcome.TIMEOUT: ("TimeoutError", "the attempt took longer than its timeout"),
+        Outcome.SNOOZE: ("SnoozeLimit", reason),
+        Outcome.CANCELLED: ("Cancelled", "the run was cancelled"),
+    }
+    name, message = usual.get(report.outcome, ("Error", reason or "no reason was given"))
+    given = report.error or {}
+    traceback = given.get("traceback")
+    return {
+        "class": clean(str(given.get("class") or name))[:200],
+        "message": clean(str(given.get("message") or message))[:4000],
+        "traceback": clean(str(traceback))[:8192] if traceback else None,
+    }
+
+
+def _failure(row: asyncpg.Record, report: Report, error: dict[str, Any], now: datetime) -> dict[str, Any]:
+    started = row["started_at"]
+    outcome = Outcome.FAILED if report.outcome in (Outcome.DISCARD, Outcome.SNOOZE) else report.outcome
+    return {
+        "attempt": row["attempt"],
+        "worker_id": row["worker_id"],
+        "started_at": started.isoformat() if started else None,
+        "ended_at": now.isoformat(),
+        "outcome": str(outcome),
+        "error": error,
+    }
+
+
+def clean(text: str) -> str:
+    """Text without NUL and lone surrogates, which PostgreSQL cannot keep (rule N4)."""
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,147 @@
+"""The duties of one node, put together: what the leader of some shards does from its first look to an orderly end.
+
+shard_owner   which shards are ours            every second
+scheduler     2  its time comes near           every second, at once after a poke
+dispatcher    3  its instant comes (releaser)
+              4  a worker asks                 at the instant
+completer     6  it ends                       at once
+reaper        7  its worker dies               every half second
+pruner        8  it is forgotten               every ten minutes
+sweeper       memory against rows              every thirty seconds, and after a take-over
+rearmer       clock steps, new zone data       after a take-over or a step
+registry, tally, watch                         every ten seconds
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+
+from horarium import clock as clocks
+from horarium import errors
+from horarium.domain.ready_set import ReadySet
+from horarium.events import Events
+from horarium.services.completer import Completer
+from horarium.services.dispatcher import Dispatcher
+from horarium.services.leader import Leader
+from horarium.services.live_view import LeaderView
+from horarium.services.loop import Loop, Step
+from horarium.services.metrics import Metrics
+from horarium.services.pruner import Pruner
+from horarium.services.reaper import Reaper
+from horarium.services.rearmer import Rearmer
+from horarium.services.registry import Node, Registry
+from horarium.services.releaser import Releaser
+from horarium.services.scheduler import Scheduler
+from horarium.services.shard_owner import ShardOwner
+from horarium.services.sweeper import Sweeper
+from horarium.services.tally import Tally
+from horarium.services.watch import Watch
+from horarium.store.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The durations that the duties go by."""
+
+    lookahead: timedelta = timedelta(seconds=10)
+    lease: timedelta = timedelta(seconds=15)
+    early_claim: timedelta = timedelta(milliseconds=100)
+    sweep: timedelta = timedelta(seconds=30)
+    history: timedelta = timedelta(days=30)
+
+
+class ControlPlane:
+    """All duties of a node around one leader's memory."""
+
+    def __init__(
+        self, database: Database, node: Node, events: Events, timing: Timing, max_ready: int = 200_000
+    ) -> None:
+        self.database = database
+        self.events = events
+        self.clock = clocks.DatabaseClock()
+        ready = ReadySet(lease_s=timing.lease.total_seconds(), capacity=max_ready)
+        self.leader = Leader(self.clock, ready)
+        self.scheduler = Scheduler(database, self.leader, events, timing.lookahead)
+        self.releaser = Releaser(database, self.leader, events)
+        self.dispatcher = Dispatcher(database, self.leader, self.releaser, events, timing.early_claim)
+        self.completer = Completer(database, self.leader, events)
+        self.reaper = Reaper(self.leader, self.completer, events)
+        self.sweeper = Sweeper(database, self.leader, events, timing.sweep.total_seconds())
+        self.owner = ShardOwner(database, self.leader, self.clock, events, node.id)
+        self.rearmer = Rearmer(database, self.leader, events)
+        self.pruner = Pruner(database, self.leader, events, timing.history)
+        self.registry = Registry(database, self.leader, node)
+        self.tally = Tally(database, self.leader)
+        self.watch = Watch(database, self.leader)
+        self.metrics = Metrics(node.version, self.leader, self.registry, self.dispatcher, self.tally, self.watch)
+        self.view = LeaderView(self.leader)
+        self._loops = {
+            name: Loop(name, step, events)
+            for name, step in {
+                "shard_owner": self.owner.run_once,
+                "scheduler": self.scheduler.run_once,
+                "reaper": self.reaper.run_once,
+                "sweeper": self.sweeper.run_once,
+                "refill": self.sweeper.refill_once,
+                "edits": self.sweeper.follow_edits,
+                "rearmer": self.rearmer.run_once,
+                "pruner": self.pruner.run_once,
+                "registry": self.registry.run_once,
+                "tally": self.tally.run_once,
+                "watch": self.watch.run_once,
+            }.items()
+        }
+        self._connect()
+
+    def add_duty(self, name: str, step: Step) -> None:
+        """Another duty of this node, before it starts."""
+        self._loops[name] = Loop(name, step, self.events)
+
+    async def start(self) -> None:
+        """Measure the clock, take what shards are free, load them, and start all loops."""
+        await self.owner.run_once()
+        for loop in self._loops.values():
+            loop.start()
+        self.dispatcher.start()
+
+    async def drain(self) -> None:
+        """Hand out no more runs; reports are still taken in."""
+        await self.dispatcher.stop()
+
+    async def stop(self) -> None:
+        """End in order: what is under way is finished, shards are given back."""
+        await self.drain()
+        for loop in self._loops.values():
+            await loop.stop()
+        await self.releaser.settle()
+        await self.completer.settle()
+        try:
+            async with asyncio.timeout(5):
+                await self.tally.run_once()
+                await self.owner.release()
+                await self.registry.leave()
+        except (errors.UnavailableError, TimeoutError):
+            return  # the lease ends by itself
+
+    def unready(self) -> list[str]:
+        """What keeps this node from its work; nothing when all is well."""
+        return [] if self.leader.terms else ["this node leads no shard yet"]
+
+    def _connect(self) -> None:
+        """Who wakes whom."""
+        self.leader.on_timers = self._loops["scheduler"].wake
+        self.leader.on_ready = self.dispatcher.wake
+        self.leader.on_edited = self._loops["edits"].wake
+        self.owner.load = self.sweeper.load
+        self.owner.on_step = self._stepped
+        self.dispatcher.give_back = self.completer.give_back
+        self.dispatcher.refuse = self.completer.refuse
+        self.completer.on_ended = self.tally.ended
+        self.metrics.listen_to(self.events)
+
+    def _stepped(self, seconds: float) -> None:
+        self.leader.rescan()
+        self.dispatcher.wake()
+        self._loops["rearmer"].wake()

@@ -1,0 +1,232 @@
+"""Step 4 of a run's life: a worker asks. One claim for all workers that asked while the last claim was under way.
+
+A worker's request waits here until there is work for it (long poll) or its wait is over. Choosing is done in memory, at the
+moment of handing out; the claim then goes to rows by primary key. When a worker waits idle, runs are claimed a little before
+their instant and sent with `start_in_s`, so that neither commit nor network is part of the lag.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from uuid import UUID
+
+from horarium import errors
+from horarium.domain.lanes import Wanted
+from horarium.domain.run import LiveRun
+from horarium.events import Events, Name
+from horarium.services.leader import Leader
+from horarium.services.releaser import Releaser
+from horarium.store import runs
+from horarium.store.database import Database
+
+CLAIMS_AT_ONCE = 2
+RUNS_PER_CLAIM = 1_500
+MAX_RESPONSE_BYTES = 32 * 1024 * 1024
+LOOK_AT_LEAST_EVERY_S = 1.0
+
+GiveBack = Callable[[Sequence[tuple[UUID, int]]], Awaitable[None]]
+Refuse = Callable[[Sequence[tuple[UUID, int]], str], Awaitable[None]]
+
+
+@dataclass(slots=True, eq=False)
+class Waiter:
+    """A worker's request that is waiting for runs."""
+
+    worker_id: str
+    wanted: Wanted
+    slots: int
+    answer: asyncio.Future[list[str]]
+
+
+@dataclass(slots=True)
+class Batch:
+    """Runs chosen for some waiters, before the claim: run i is for request `requests[i]`."""
+
+    waiters: list[Waiter] = field(default_factory=list)
+    runs: list[LiveRun] = field(default_factory=list)
+    requests: list[int] = field(default_factory=list)
+
+
+class Dispatcher:
+    """Hands ready runs to the workers that wait."""
+
+    def __init__(
+        self, database: Database, leader: Leader, releaser: Releaser, events: Events, early: timedelta = timedelta()
+    ) -> None:
+        self._database = database
+        self._leader = leader
+        self._releaser = releaser
+        self._events = events
+        self._early_s = early.total_seconds()
+        self._waiters: dict[Waiter, None] = {}
+        self._wake = asyncio.Event()
+        self._claims: set[asyncio.Task[None]] = set()
+        self._task: asyncio.Task[None] | None = None
+        self.give_back: GiveBack | None = None
+        self.refuse: Refuse | None = None
+        self.draining = False
+
+    def start(self) -> None:
+        """Begin handing out."""
+        self._task = asyncio.create_task(self._run(), name="dispatcher")
+
+    async def stop(self) -> None:
+        """Answer whoever waits with nothing, finish the claims under way, and end."""
+        self.draining = True
+        for waiter in list(self._waiters):
+            self._answer(waiter, [])
+        await asyncio.gather(*self._claims, return_exceptions=True)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def wake(self) -> None:
+        """Something became ready, or may have."""
+        self._wake.set()
+
+    def waiting(self) -> int:
+        """How many requests wait."""
+        return len(self._waiters)
+
+    async def lease(self, worker_id: str, wanted: Wanted, slots: int, wait_s: float) -> list[str]:
+        """Runs for a worker, each as the JSON of its lease: at most `slots`, none when `wait_s` seconds passed without any.
+
+        When the caller is cancelled (its connection broke) runs that were claimed for it are given back.
+        """
+        if self.draining:
+            return []
+        waiter = Waiter(worker_id, wanted, slots, asyncio.get_running_loop().create_future())
+        self._waiters[waiter] = None
+        self._wake.set()
+        timer = asyncio.get_running_loop().call_later(wait_s, self._answer_idle, waiter)
+        try:
+            return await waiter.answer
+        finally:
+            timer.cancel()
+            self._waiters.pop(waiter, None)
+
+    async def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            self._releaser.release(self._early_s if self._waiters else 0.0)
+            self._hand_out()
+            await self._sleep()
+
+    def _hand_out(self) -> None:
+        """Start claims while there are runs, waiters that want them, and room for another claim."""
+        while self._waiters and self._leader.ready.has_queued() and len(self._claims) < CLAIMS_AT_ONCE:
+            batch = self._choose()
+            if not batch.runs:
+                return
+            task = asyncio.create_task(self._claim(batch), name="claim")
+            self._claims.add(task)
+            task.add_done_callback(self._claimed)
+
+    def _choose(self) -> Batch:
+        """Choose runs for the waiters in the order they asked."""
+        batch = Batch()
+        for waiter in list(self._waiters):
+            room = RUNS_PER_CLAIM - len(batch.runs)
+            if room <= 0:
+                break
+            chosen = self._leader.ready.take(waiter.wanted, min(waiter.slots, room))
+            if chosen:
+                batch.runs += chosen
+                batch.requests += [len(batch.waiters)] * len(chosen)
+                batch.waiters.append(waiter)
+                del self._waiters[waiter]
+        return batch
+
+    async def _claim(self, batch: Batch) -> None:
+        """One statement for all; then memory, then the answers."""
+        workers = [batch.waiters[request].worker_id for request in batch.requests]
+        lease = timedelta(seconds=self._leader.ready.leases.lease_s)
+        terms = self._leader.named_terms()
+        try:
+            async with self._database.connection() as connection:
+                grants = await runs.claim(
+                    connection, [run.id for run in batch.runs], workers, batch.requests, lease, terms
+                )
+        except errors.UnavailableError:
+            self._put_back(batch)
+            return
+        await self._grant(batch, grants)
+
+    def _put_back(self, batch: Batch) -> None:
+        """The database could not be asked: the runs wait on, and the workers are answered that there is nothing."""
+        for run in batch.runs:
+            self._leader.ready.put_back(run)
+        for waiter in batch.waiters:
+            self._answer(waiter, [])
+
+    async def _grant(self, batch: Batch, grants: Sequence[runs.Grant]) -> None:
+        chosen = {run.id: run for run in batch.runs}
+        now, instant = self._leader.clock.monotonic(), self._leader.clock.time()
+        homeless: list[tuple[UUID, int]] = []
+        oversize: list[tuple[UUID, int]] = []
+        told = 0
+        for grant in grants:
+            waiter = batch.waiters[grant.request]
+            leases: list[str] = []
+            size = 0
+            gone = waiter.answer.done()
+            for run_id, token, attempt, timeout_s, lease in zip(*grant[1:], strict=True):
+                run = chosen.pop(run_id)
+                run.lag_s = max(0.0, instant - run.ready_at)
+                self._leader.ready.granted(run, waiter.worker_id, token, attempt, timeout_s, now)
+                size += len(lease)
+                if len(lease) > MAX_RESPONSE_BYTES:
+                    oversize.append((run_id, token))
+                elif gone or size > MAX_RESPONSE_BYTES:
+                    homeless.append((run_id, token))
+                else:
+                    leases.append(lease)
+            told += len(leases)
+            self._answer(waiter, leases)
+        for run in chosen.values():
+            self._leader.ready.gone(run.id)
+        for waiter in batch.waiters:
+            self._answer(waiter, [])
+        if told:
+            self._events.tell(Name.RUNS_CLAIMED, count=told)
+        if homeless and self.give_back:
+            await self.give_back(homeless)
+        if oversize and self.refuse:
+            await self.refuse(oversize, "the run is larger than a worker's answer may be")
+
+    def _claimed(self, task: asyncio.Task[None]) -> None:
+        self._claims.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._events.tell(Name.DUTY_FAILED, duty="dispatcher", error=f"{type(error).__name__}: {error}")
+        self._wake.set()
+
+    def _answer(self, waiter: Waiter, leases: list[str]) -> None:
+        self._waiters.pop(waiter, None)
+        if not waiter.answer.done():
+            waiter.answer.set_result(leases)
+
+    def _answer_idle(self, waiter: Waiter) -> None:
+        """A wait is over. One whose runs are being claimed right now is answered by the claim."""
+        if waiter in self._waiters:
+            self._answer(waiter, [])
+
+    async def _sleep(self) -> None:
+        """Until a worker asks, a run is added, a claim ends, or the next instant comes."""
+        if self._wake.is_set():
+            await asyncio.sleep(0)
+            return
+        instant = self._leader.ready.next_instant(self._early_s if self._waiters else 0.0)
+        pause = LOOK_AT_LEAST_EVERY_S
+        if instant is not None:
+            pause = min(pause, instant - self._leader.clock.time())
+        if pause <= 0:
+            await asyncio.sleep(0)
+            return
+        try:
+            async with asyncio.timeout(pause):
+                await self._wake.wait()
+        except TimeoutError:
+            return

@@ -1,0 +1,107 @@
+"""What the leader of some shards holds in memory, shared by the duties: terms, cursors, the ready set, progress.
+
+It hears the pokes. Duties that sleep are woken through `on_timers` and `on_ready`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from horarium import clock as clocks
+from horarium.domain.ready_set import ReadySet
+from horarium.domain.run import LiveRun, overlap_for
+from horarium.store.runs import RunRow
+from horarium.store.timers import Terms
+
+
+def _nothing() -> None:
+    return None
+
+
+class Leader:
+    """Memory of the shards that this node leads. Losing it loses nothing."""
+
+    def __init__(self, clock: clocks.Clock, ready: ReadySet) -> None:
+        self.clock = clock
+        self.ready = ready
+        self.terms: dict[int, int] = {}
+        self.cursors: dict[int, datetime] = {}
+        self.progress: dict[UUID, str] = {}
+        self.edited: set[UUID] = set()
+        self.on_timers: Callable[[], None] = _nothing
+        self.on_ready: Callable[[], None] = _nothing
+        self.on_edited: Callable[[], None] = _nothing
+
+    def leads(self, shard: int) -> bool:
+        """Whether this node leads a shard."""
+        return shard in self.terms
+
+    def named_terms(self) -> Terms:
+        """The led shards with their terms, as every write names them."""
+        return Terms(list(self.terms), list(self.terms.values()))
+
+    def take_shards(self, terms: dict[int, int]) -> None:
+        """This node leads these shards from now on; their timers are scanned from the beginning."""
+        self.terms.update(terms)
+        self.cursors.update(dict.fromkeys(terms, clocks.EPOCH))
+        self.on_timers()
+
+    def drop_shards(self, shards: Iterable[int]) -> None:
+        """This node no longer leads these shards: forget what memory holds of them."""
+        gone = set(shards)
+        for shard in gone:
+            self.terms.pop(shard, None)
+            self.cursors.pop(shard, None)
+        self.ready.forget_shards(gone)
+
+    def rescan(self) -> None:
+        """Look at all timers again, from the beginning."""
+        self.cursors = dict.fromkeys(self.cursors, clocks.EPOCH)
+        self.on_timers()
+
+    def add(self, runs: Iterable[LiveRun]) -> None:
+        """Take up waiting runs that were just made."""
+        for run in runs:
+            self.ready.add(run)
+        self.on_ready()
+
+    def timers_changed(self, changes: Sequence[tuple[int, datetime]]) -> None:
+        for shard, due_at in changes:
+            cursor = self.cursors.get(shard)
+            if cursor is not None and due_at < cursor:
+                self.cursors[shard] = due_at
+        self.on_timers()
+
+    def runs_added(self, rows: Sequence[RunRow]) -> None:
+        self.add(live_run(row) for row in rows if self.leads(row.shard))
+
+    def runs_removed(self, ids: Sequence[UUID]) -> None:
+        for run_id in ids:
+            self.ready.gone(run_id)
+        self.on_ready()
+
+    def cancel_requested(self, ids: Sequence[UUID]) -> None:
+        now = self.clock.monotonic()
+        for run_id in ids:
+            self.ready.leases.request_cancel(run_id, now)
+
+    def job_edited(self, job_id: UUID) -> None:
+        self.edited.add(job_id)
+        self.on_edited()
+
+
+def live_run(row: RunRow, overlap: str = "allow") -> LiveRun:
+    """A run that was just made, for memory."""
+    return LiveRun(
+        row.id,
+        row.job_id,
+        row.shard,
+        row.tenant_id,
+        row.queue,
+        row.target_key,
+        row.priority,
+        clocks.to_seconds(row.ready_at),
+        overlap_for(row.trigger, overlap),
+    )

@@ -1,0 +1,165 @@
+"""What Prometheus reads: counters of events, and gauges read off the leader's memory at the moment of the scrape.
+
+Nothing is counted per run through the client library: histograms are kept as plain lists by `tally` and put into Prometheus'
+form here. There is no label for the tenant, which may have any number of values.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+)
+from prometheus_client.registry import Collector
+
+from horarium.clock import DatabaseClock
+from horarium.events import Event, Events, Name
+from horarium.services.dispatcher import Dispatcher
+from horarium.services.leader import Leader
+from horarium.services.registry import Registry
+from horarium.services.tally import BUCKETS, Tally
+from horarium.services.watch import Watch
+
+Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily | InfoMetricFamily
+
+BOUNDS = [str(2**index / 1000) for index in range(BUCKETS - 1)] + ["+Inf"]
+
+COUNTED = {
+    Name.RUNS_FIRED: ("horarium_runs_fired", "Scheduled ticks that became runs."),
+    Name.RUNS_CLAIMED: ("horarium_runs_claimed", "Attempts handed to workers."),
+    Name.LEASES_LAPSED: ("horarium_lease_expiries", "Attempts whose worker sent no heartbeat within the lease."),
+    Name.REPORTS_REFUSED: ("horarium_reports_refused", "Reports that came too late and changed nothing."),
+    Name.SWEEP_FOUND: ("horarium_sweep_finds", "Runs that memory and rows disagreed about."),
+    Name.JOB_IN_ERROR: ("horarium_jobs_in_error", "Jobs that could not be planned and went to error."),
+    Name.DUTY_FAILED: ("horarium_duty_failures", "Steps of duties that failed and were tried again."),
+    Name.CLOCK_STEPPED: ("horarium_clock_steps", "Steps of the database's clock."),
+}
+
+
+class Metrics(Collector):
+    """Listens to events, and describes one node to Prometheus."""
+
+    def __init__(
+        self, version: str, leader: Leader, registry: Registry, dispatcher: Dispatcher, tally: Tally, watch: Watch
+    ) -> None:
+        self._version = version
+        self._leader = leader
+        self._workers = registry
+        self._dispatcher = dispatcher
+        self._tally = tally
+        self._watch = watch
+        self._events: Counter[Name] = Counter()
+        self._skips: Counter[str] = Counter()
+        self._started = time.time()
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+
+    def listen_to(self, events: Events) -> None:
+        """Count events from now on."""
+        events.listen(self._count)
+
+    def render(self) -> bytes:
+        """The text that Prometheus reads. May take long with many queues: call it in a thread."""
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterator[Family]:
+        """All families, read off memory now."""
+        yield InfoMetricFamily("horarium_build", "The running version.", {"version": self._version})
+        yield GaugeMetricFamily("horarium_start_time_seconds", "When this node started.", self._started)
+        for name, (metric, text) in COUNTED.items():
+            yield CounterMetricFamily(metric, text, self._events[name])
+        yield from self._outcomes()
+        yield from self._histograms()
+        yield from self._depths()
+        yield from self._node()
+
+    def _count(self, event: Event) -> None:
+        count = event.fields.get("count", 1)
+        self._events[event.name] += count
+        if event.name is Name.TICKS_SKIPPED:
+            self._skips[event.fields["reason"]] += count
+
+    def _outcomes(self) -> Iterator[Family]:
+        runs = CounterMetricFamily("horarium_runs", "Attempts that ended, by outcome.", labels=["queue", "outcome"])
+        for (queue, outcome), count in list(self._tally.outcomes.items()):
+            runs.add_metric([queue, outcome], count)
+        yield runs
+        skips = CounterMetricFamily("horarium_skips", "Ticks that did not become a run, by reason.", labels=["reason"])
+        for reason, count in list(self._skips.items()):
+            skips.add_metric([reason], count)
+        yield skips
+
+    def _histograms(self) -> Iterator[Family]:
+        tally = self._tally
+        lag = HistogramMetricFamily(
+            "horarium_start_lag_seconds", "From the due time to the hand-out to a worker.", labels=["queue"]
+        )
+        duration = HistogramMetricFamily(
+            "horarium_run_duration_seconds", "From the hand-out to the report, by attempt.", labels=["queue"]
+        )
+        for family, counts, sums in (
+            (lag, tally.start_lag, tally.start_lag_sum),
+            (duration, tally.duration, tally.duration_sum),
+        ):
+            for queue, buckets in list(counts.items()):
+                family.add_metric([queue], _cumulative(buckets), sums[queue])
+            yield family
+
+    def _depths(self) -> Iterator[Family]:
+        depth = GaugeMetricFamily("horarium_queue_depth", "Live runs by queue and state.", labels=["queue", "state"])
+        oldest = GaugeMetricFamily(
+            "horarium_oldest_due_seconds", "How long the oldest due run has waited.", labels=["queue"]
+        )
+        now = self._leader.clock.time()
+        totals: Counter[tuple[str, str]] = Counter()
+        waits: dict[str, float] = {}
+        for (queue, _), found in self._leader.ready.depths().items():
+            totals[queue, "scheduled"] += found.scheduled
+            totals[queue, "queued"] += found.queued
+            totals[queue, "running"] += found.running
+            if found.oldest is not None:
+                waits[queue] = max(waits.get(queue, 0.0), now - found.oldest)
+        for (queue, state), count in totals.items():
+            depth.add_metric([queue, state], count)
+        for queue, seconds in waits.items():
+            oldest.add_metric([queue], max(0.0, seconds))
+        yield depth
+        yield oldest
+
+    def _node(self) -> Iterator[Family]:
+        letters = GaugeMetricFamily("horarium_dead_letters", "Open dead letters by queue.", labels=["queue"])
+        by_queue: Counter[str] = Counter()
+        for (_, queue), count in self._watch.dead_letters.items():
+            by_queue[queue] += count
+        for queue, count in by_queue.items():
+            letters.add_metric([queue], count)
+        yield letters
+        leader = self._leader
+        yield GaugeMetricFamily("horarium_workers", "Workers that this node hears.", len(self._workers.workers))
+        yield GaugeMetricFamily("horarium_idle_requests", "Requests of workers that wait.", self._dispatcher.waiting())
+        yield GaugeMetricFamily("horarium_shards_led", "Shards that this node leads.", len(leader.terms))
+        yield GaugeMetricFamily("horarium_live_runs", "Live runs in memory.", len(leader.ready))
+        yield GaugeMetricFamily("horarium_running_runs", "Runs that are leased to workers.", len(leader.ready.leases))
+        yield GaugeMetricFamily(
+            "horarium_timers_overdue", "Timers more than 5 s overdue, counted to 10,000.", self._watch.overdue_timers
+        )
+        if isinstance(leader.clock, DatabaseClock):
+            yield GaugeMetricFamily(
+                "horarium_clock_skew_seconds", "This machine's clock minus the database's.", leader.clock.skew()
+            )
+
+
+def _cumulative(buckets: list[int]) -> list[tuple[str, float]]:
+    total = 0
+    shown = []
+    for bound, count in zip(BOUNDS, buckets, strict=True):
+        total += count
+        shown.append((bound, float(total)))
+    return shown

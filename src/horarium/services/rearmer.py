@@ -1,0 +1,86 @@
+"""Timers set anew: after a large backward step of the database's clock (rule M4), and under newer zone data (rule Z1)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from horarium.domain import firing, schedule, zones
+from horarium.domain.firing import CLOCK_STEP, Planner
+from horarium.events import Events, Name
+from horarium.services.leader import Leader
+from horarium.store import timers
+from horarium.store.database import Database
+from horarium.store.timers import TimerRow
+
+ROWS_AT_ONCE = 1_000
+IDLE_S = 3600.0
+START = UUID(int=0)
+
+
+class Rearmer:
+    """Runs once after each take-over and each step of the clock; `wanted` says that there may be something to do."""
+
+    def __init__(self, database: Database, leader: Leader, events: Events) -> None:
+        self._database = database
+        self._leader = leader
+        self._events = events
+        self._planner = Planner()
+
+    async def run_once(self) -> float:
+        """Look at all timers of the led shards once; then again when the loop is woken."""
+        if not self._leader.terms:
+            return 1.0
+        rearmed = await self._rearm()
+        recomputed = await self._recompute()
+        if rearmed:
+            self._events.tell(Name.CLOCK_STEPPED, rearmed=rearmed)
+        if rearmed or recomputed:
+            self._leader.rescan()
+        return IDLE_S
+
+    async def _rearm(self) -> int:
+        """Jobs whose last handled tick lies more than three hours ahead: the clock was set back. From now on, anew."""
+        total = 0
+        while True:
+            now = self._leader.clock.now()
+            async with self._database.transaction() as connection:
+                rows = await timers.select_handled_ahead(
+                    connection, list(self._leader.terms), now + CLOCK_STEP, ROWS_AT_ONCE
+                )
+                times = {}
+                for row in rows:
+                    tick = self._planner.next_tick(row.job_id, row.schedule_key, now)
+                    if tick is not None:
+                        times[row.job_id] = (tick.scheduled_for, tick.due_at)
+                await timers.rearm(connection, times)
+            total += len(times)
+            if len(rows) < ROWS_AT_ONCE:
+                return total
+
+    async def _recompute(self) -> int:
+        """Timers computed with older zone data: the next time after the last one that was handled."""
+        version, cursor, total = zones.data_version(), START, 0
+        while True:
+            now = self._leader.clock.now()
+            async with self._database.transaction() as connection:
+                rows = await timers.select_other_zone_version(
+                    connection, list(self._leader.terms), version, cursor, ROWS_AT_ONCE
+                )
+                moved = [change for row in rows if (change := self._change(row, now)) is not None]
+                await timers.recompute(connection, moved, version)
+            total += len(moved)
+            if len(rows) < ROWS_AT_ONCE:
+                return total
+            cursor = rows[-1].job_id
+
+    def _change(self, row: TimerRow, now: datetime) -> tuple[UUID, datetime, datetime, datetime] | None:
+        decoded = schedule.decode(row.schedule_key)
+        try:
+            nominal = firing.recompute(decoded, row.last_scheduled_for, row.scheduled_for, now)
+        except Exception:  # noqa: BLE001 - a zone that vanished: the scheduler marks that job when its time comes (rule Z3)
+            return None
+        if nominal is None:
+            return None
+        due = schedule.due_time(row.job_id, nominal, decoded, schedule.next_fire(decoded, nominal))
+        return row.job_id, row.scheduled_for, nominal, due

@@ -1,0 +1,110 @@
+"""Who is there: the workers that this node hears, and the node itself, written every ten seconds for people who look."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from horarium.protocol import messages
+from horarium.services.leader import Leader
+from horarium.store import shards, workers
+from horarium.store.database import Database
+
+WRITE_EVERY_S = 10.0
+FORGET_AFTER_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """This node, as it shows itself."""
+
+    id: str
+    url: str | None
+    version: str
+    host: str
+    pid: int
+
+
+@dataclass(slots=True)
+class KnownWorker:
+    """A worker as it last described itself; `heard_at` is monotonic seconds."""
+
+    tenant_id: str
+    info: messages.WorkerInfo
+    queues: str
+    handlers: str | None
+    slots: int
+    heard_at: float
+
+
+class Registry:
+    """Remembers workers as they ask and beat, and writes them down now and then."""
+
+    def __init__(self, database: Database, leader: Leader, node: Node) -> None:
+        self._database = database
+        self._leader = leader
+        self._node = node
+        self.workers: dict[str, KnownWorker] = {}
+        self._said_goodbye: set[str] = set()
+
+    def asked(self, tenant_id: str, request: messages.LeaseRequest) -> None:
+        """A worker asked for runs: now its queues, slots and handlers are known."""
+        held = self._leader.ready.leases.held_by(request.worker.id)
+        known = self.workers.get(request.worker.id)
+        now = self._leader.clock.monotonic()
+        if known is not None and known.info == request.worker:
+            known.heard_at = now
+            known.slots = max(known.slots, request.slots + held)
+            return
+        queues = json.dumps([{"name": queue.name, "weight": queue.weight} for queue in request.queues])
+        handlers = None if request.handlers is None else json.dumps(request.handlers)
+        self.workers[request.worker.id] = KnownWorker(
+            tenant_id, request.worker, queues, handlers, request.slots + held, now
+        )
+
+    def beat(self, worker_id: str) -> None:
+        """A worker's heartbeat."""
+        known = self.workers.get(worker_id)
+        if known is not None:
+            known.heard_at = self._leader.clock.monotonic()
+
+    def stopped(self, worker_id: str) -> None:
+        """A worker said goodbye."""
+        if self.workers.pop(worker_id, None) is not None:
+            self._said_goodbye.add(worker_id)
+
+    async def run_once(self) -> float:
+        """Write down who is there."""
+        now = self._leader.clock.monotonic()
+        self.workers = {name: known for name, known in self.workers.items() if now - known.heard_at < FORGET_AFTER_S}
+        rows = [self._row(name, known) for name, known in self.workers.items()]
+        gone = list(self._said_goodbye)
+        node = self._node
+        async with self._database.connection() as connection:
+            await shards.register_node(connection, node.id, node.url, node.version, node.host, node.pid)
+            await workers.upsert(connection, rows)
+            if gone:
+                await workers.remove(connection, gone)
+        self._said_goodbye.difference_update(gone)
+        return WRITE_EVERY_S
+
+    async def leave(self) -> None:
+        """This node stops in order."""
+        async with self._database.connection() as connection:
+            await shards.remove_node(connection, self._node.id)
+
+    def _row(self, name: str, known: KnownWorker) -> workers.WorkerRow:
+        info = known.info
+        running = self._leader.ready.leases.held_by(name)
+        return workers.WorkerRow(
+            name,
+            known.tenant_id,
+            self._node.id,
+            info.version,
+            info.host or "",
+            info.pid or 0,
+            known.queues,
+            known.handlers,
+            known.slots,
+            running,
+        )

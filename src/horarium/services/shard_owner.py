@@ -1,0 +1,96 @@
+"""Who leads which shard: this node's part of it (design: architecture section 2).
+
+A lease in the row, by the database's clock: renewed each second, three seconds long. The term rises with each change of
+leader, and every write of a leader names its term, so a leader that was wrong for a while changes nothing. A node that could
+not ask the database for two seconds stops leading by itself, before its lease can have ended.
+
+The renewal is also the measurement of the database's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from horarium import clock as clocks
+from horarium import errors
+from horarium.events import Events, Name
+from horarium.services.leader import Leader
+from horarium.store import shards
+from horarium.store.database import SQL as DATABASE_SQL
+from horarium.store.database import Database
+
+RENEW_EVERY_S = 1.0
+LEASE = timedelta(seconds=3)
+GIVE_UP_AFTER_S = 2.0
+
+Load = Callable[[set[int]], Awaitable[None]]
+Stepped = Callable[[float], None]
+
+
+class ShardOwner:
+    """Takes, renews and releases the shards of this node."""
+
+    def __init__(
+        self, database: Database, leader: Leader, clock: clocks.DatabaseClock, events: Events, node_id: str
+    ) -> None:
+        self._database = database
+        self._leader = leader
+        self._clock = clock
+        self._events = events
+        self._node_id = node_id
+        self._asked_at = clock.monotonic()
+        self.load: Load | None = None
+        self.on_step: Stepped = lambda seconds: None
+
+    async def run_once(self) -> float:
+        """Measure the clock, renew what is led, take what is free."""
+        try:
+            await self._renew()
+        except errors.UnavailableError:
+            self._fence()
+            raise
+        await self._take()
+        return RENEW_EVERY_S
+
+    async def release(self) -> None:
+        """Give all shards back in order, at the end of this node's life."""
+        led = dict(self._leader.terms)
+        self._leader.drop_shards(led)
+        if led:
+            async with self._database.connection() as connection:
+                await shards.release(connection, led, self._node_id)
+            self._events.tell(Name.SHARDS_LOST, shards=sorted(led), reason="released")
+
+    async def _renew(self) -> None:
+        led = dict(self._leader.terms)
+        async with self._database.connection() as connection:
+            asked_at = self._clock.monotonic()
+            database_now = await connection.fetchval(DATABASE_SQL.clock)
+            stepped = self._clock.observe(database_now, asked_at, self._clock.monotonic())
+            kept = await shards.renew(connection, led, self._node_id, LEASE) if led else set()
+        self._asked_at = asked_at
+        self._lose(set(led) - kept, "another node took them")
+        if stepped:
+            self._events.tell(Name.CLOCK_STEPPED, seconds=round(stepped, 3))
+            self.on_step(stepped)
+
+    async def _take(self) -> None:
+        async with self._database.connection() as connection:
+            taken = await shards.take(connection, self._node_id, LEASE, limit=4096)
+        if taken:
+            self._leader.terms.update(taken)
+            if self.load is not None:
+                await self.load(set(taken))
+            self._leader.take_shards(taken)
+            self._events.tell(Name.SHARDS_TAKEN, shards=sorted(taken))
+
+    def _fence(self) -> None:
+        """The database cannot be asked: stop leading before the lease can have ended."""
+        if self._leader.terms and self._clock.monotonic() - self._asked_at > GIVE_UP_AFTER_S:
+            self._lose(set(self._leader.terms), "the database could not be asked")
+
+    def _lose(self, gone: set[int], reason: str) -> None:
+        if gone:
+            self._leader.drop_shards(gone)
+            self._events.tell(Name.SHARDS_LOST, shards=sorted(gone), reason=reason)

@@ -1,0 +1,37 @@
+-- name: renew
+-- Extends the leases of the shards this node leads, where its term still stands; also the measurement of the clock.
+UPDATE shards s SET lease_expires_at = now() + $3::interval
+FROM unnest($1::smallint[], $2::bigint[]) AS mine(shard, term)
+WHERE s.shard = mine.shard AND s.term = mine.term AND s.leader = $4
+RETURNING s.shard;
+
+-- name: take
+-- Takes shards that nobody leads, or whose leader's lease has ended: the term rises. At most $3 of them.
+UPDATE shards s SET leader = $1, term = s.term + 1, lease_expires_at = now() + $2::interval
+FROM (SELECT shard FROM shards WHERE leader IS NULL OR lease_expires_at <= now()
+      ORDER BY shard LIMIT $3 FOR UPDATE SKIP LOCKED) AS free
+WHERE s.shard = free.shard
+RETURNING s.shard, s.term;
+
+-- name: release
+-- Gives shards back in order, so that another node may take them at once.
+UPDATE shards s SET leader = NULL, lease_expires_at = NULL
+FROM unnest($1::smallint[], $2::bigint[]) AS mine(shard, term)
+WHERE s.shard = mine.shard AND s.term = mine.term AND s.leader = $3;
+
+-- name: all
+-- Who leads what.
+SELECT shard, leader, term, lease_expires_at, lease_expires_at > now() AS alive FROM shards ORDER BY shard;
+
+-- name: register_node
+-- This node, for people and peers.
+INSERT INTO nodes (id, url, version, host, pid) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (id) DO UPDATE SET url = excluded.url, version = excluded.version, last_seen_at = now();
+
+-- name: remove_node
+-- A node that stopped in order.
+DELETE FROM nodes WHERE id = $1;
+
+-- name: prune_nodes
+-- Nodes not seen for a day.
+DELETE FROM nodes WHERE last_seen_at < now() - interval '1 day';
