@@ -14,6 +14,9 @@ from horarium.store import statements
 
 SQL = statements.load("idempotency")
 
+# The status of a key whose request ended without an answer: it may or may not have taken effect.
+IN_DOUBT = 0
+
 
 @dataclass(frozen=True, slots=True)
 class Known:
