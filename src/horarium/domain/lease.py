@@ -5,7 +5,7 @@ Held in the leader's memory; heartbeats cost no SQL. All times are seconds of th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -77,17 +77,21 @@ class Leases:
                 del self._by_worker[run.worker_id]
         return run
 
-    def heartbeat(self, worker_id: str, listed: Sequence[tuple[UUID, int]], now: float) -> Heard:
+    def heartbeat(
+        self, worker_id: str, listed: Sequence[tuple[UUID, int]], now: float, knows: Callable[[UUID], bool]
+    ) -> Heard:
         """A worker tells which (run, token) it holds: extend those, name the lost ones and the ones to stop.
 
         A lease is never extended beyond timeout + 10 s. Counts, for `unlisted_by`, the runs the worker does not know of.
+        `knows` tells whether this memory can judge a run at all: during a take-over, what it has not loaded is not lost.
         """
         heard = Heard()
         held = self._by_worker.get(worker_id, {})
         for run_id, token in listed:
             run = held.get(run_id)
             if run is None or run.token != token:
-                heard.lost.append(run_id)
+                if knows(run_id):
+                    heard.lost.append(run_id)
                 continue
             run.lease_until = min(now + self.lease_s, run.stop_at)
             run.unlisted = -1
@@ -122,7 +126,7 @@ class Leases:
         return found
 
     def renew_all(self, now: float) -> None:
-        """Give every running run one fresh lease: after a take-over, so that the leader's crash makes no healthy run look dead."""
+        """Give every running run one fresh lease, so that the leader's crash makes no healthy run look dead."""
         for run in self._runs.values():
             run.lease_until = now + self.lease_s
             run.unlisted = 0

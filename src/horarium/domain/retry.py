@@ -41,11 +41,12 @@ class RetryPolicy:
 
 
 DEFAULT = RetryPolicy()
+_MEMBERS = frozenset(asdict(DEFAULT))
 
 
 def from_json(members: Mapping[str, Any]) -> RetryPolicy:
-    """The policy of a job's `retry` member; members that are left out have their defaults."""
-    return RetryPolicy(**members)
+    """The policy of a job's `retry` member; members that are left out have their defaults, others are not looked at."""
+    return RetryPolicy(**{name: value for name, value in members.items() if name in _MEMBERS})
 
 
 def to_json(policy: RetryPolicy) -> dict[str, Any]:

@@ -26,7 +26,8 @@ class LiveRun:
     """A run that is waiting or running.
 
     `ready_at` is in seconds since the Unix epoch by the database's clock; `lease_until`, `stop_at`, `cancel_at` and
-    `started_at` are seconds of the monotonic clock; `lag_s` is how late the attempt was handed out. `target_key` says who can run it: a handler's name, `@http` or `@command`.
+    `started_at` are seconds of the monotonic clock; `lag_s` is how late the attempt was handed out. `target_key` says who
+    can run it: a handler's name, `@http` or `@command`. `seen` is the sweep's mark.
     """
 
     id: UUID

@@ -51,7 +51,7 @@ class Gateway:
             status, headers, body = reading.refusal(error)
         except Disconnected:
             return
-        except Exception:
+        except Exception:  # noqa: BLE001 - the worker is told, the log has the rest, the node goes on
             _log.exception("worker_call_failed", path=scope["path"])
             status, headers, body = reading.crash()
         content_type = JSON if status < 400 else PROBLEM

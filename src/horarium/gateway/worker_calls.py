@@ -58,7 +58,8 @@ class WorkerCalls:
         worker_id = request.worker.id
         self._registry.beat(worker_id)
         listed = [(_uuid(run.run_id), run.fencing_token) for run in request.runs]
-        heard = self._leader.ready.leases.heartbeat(worker_id, listed, self._leader.clock.monotonic())
+        now = self._leader.clock.monotonic()
+        heard = self._leader.ready.leases.heartbeat(worker_id, listed, now, self._leader.knows)
         lost = set(heard.lost)
         for (run_id, _), run in zip(listed, request.runs, strict=True):
             if run.progress is not None and run_id not in lost:
@@ -80,17 +81,23 @@ class WorkerCalls:
         request = reading.decode(messages.report_requests, body)
         self._registry.beat(request.worker.id)
         reports = [_report(result) for result in request.results]
+        own = [report for report in reports if self._is_of_tenant(report.run_id, actor)]
+        foreign = [str(report.run_id) for report in reports if not self._is_of_tenant(report.run_id, actor)]
         logs = [row for result in request.results if result.logs for row in self._log_rows(result)]
-        taken = await self._completer.report(reports, logs)
-        return messages.encode(
-            messages.ReportResponse([str(run_id) for run_id in taken.accepted], [str(run_id) for run_id in taken.lost])
-        )
+        taken = await self._completer.report(own, logs)
+        lost = [str(run_id) for run_id in taken.lost]
+        return messages.encode(messages.ReportResponse([str(run_id) for run_id in taken.accepted], lost + foreign))
 
     async def stop(self, actor: Actor, body: bytes) -> bytes:
         """A worker says goodbye."""
         request = reading.decode(messages.stop_requests, body)
         self._registry.stopped(request.worker.id)
         return b"{}"
+
+    def _is_of_tenant(self, run_id: UUID, actor: Actor) -> bool:
+        """A worker's key has one tenant: it cannot end another tenant's run, whatever token it names."""
+        run = self._leader.ready.leases.get(run_id)
+        return run is None or actor.tenant_id in (run.tenant_id, ALL_TENANTS)
 
     def _log_rows(self, run: messages.HeldRun | messages.Result) -> list[LogRow]:
         run_id, now = _uuid(run.run_id), self._leader.clock.time()

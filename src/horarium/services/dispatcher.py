@@ -26,6 +26,7 @@ CLAIMS_AT_ONCE = 2
 RUNS_PER_CLAIM = 1_500
 MAX_RESPONSE_BYTES = 32 * 1024 * 1024
 LOOK_AT_LEAST_EVERY_S = 1.0
+PAUSE_AFTER_FAULT_S = 0.2
 
 GiveBack = Callable[[Sequence[tuple[UUID, int]]], Awaitable[None]]
 Refuse = Callable[[Sequence[tuple[UUID, int]], str], Awaitable[None]]
@@ -153,6 +154,10 @@ class Dispatcher:
         except errors.UnavailableError:
             self._put_back(batch)
             return
+        except Exception:
+            await asyncio.sleep(PAUSE_AFTER_FAULT_S)
+            self._put_back(batch)
+            raise
         await self._grant(batch, grants)
 
     def _put_back(self, batch: Batch) -> None:

@@ -10,6 +10,7 @@ from datetime import datetime
 from uuid import UUID
 
 from horarium import clock as clocks
+from horarium.domain import ids
 from horarium.domain.ready_set import ReadySet
 from horarium.domain.run import LiveRun, overlap_for
 from horarium.store.runs import RunRow
@@ -27,6 +28,7 @@ class Leader:
         self.clock = clock
         self.ready = ready
         self.terms: dict[int, int] = {}
+        self.unloaded: set[int] = set()
         self.cursors: dict[int, datetime] = {}
         self.progress: dict[UUID, str] = {}
         self.edited: set[UUID] = set()
@@ -38,14 +40,25 @@ class Leader:
         """Whether this node leads a shard."""
         return shard in self.terms
 
+    def knows(self, run_id: UUID) -> bool:
+        """Whether memory can tell what became of a run: its shard is led here, and what lives in it has been loaded."""
+        shard = ids.shard_of(run_id)
+        return shard in self.terms and shard not in self.unloaded
+
     def named_terms(self) -> Terms:
         """The led shards with their terms, as every write names them."""
         return Terms(list(self.terms), list(self.terms.values()))
 
     def take_shards(self, terms: dict[int, int]) -> None:
-        """This node leads these shards from now on; their timers are scanned from the beginning."""
+        """This node leads these shards from now on. Nothing is fired before `loaded` is told."""
         self.terms.update(terms)
-        self.cursors.update(dict.fromkeys(terms, clocks.EPOCH))
+        self.unloaded.update(terms)
+
+    def loaded(self, shards: Iterable[int]) -> None:
+        """What lives in these shards is in memory; their timers are scanned from the beginning."""
+        here = [shard for shard in shards if shard in self.terms]
+        self.unloaded.difference_update(here)
+        self.cursors.update(dict.fromkeys(here, clocks.EPOCH))
         self.on_timers()
 
     def drop_shards(self, shards: Iterable[int]) -> None:
@@ -54,6 +67,7 @@ class Leader:
         for shard in gone:
             self.terms.pop(shard, None)
             self.cursors.pop(shard, None)
+            self.unloaded.discard(shard)
         self.ready.forget_shards(gone)
 
     def rescan(self) -> None:

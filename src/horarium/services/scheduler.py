@@ -54,7 +54,7 @@ class Scheduler:
 
     async def run_once(self) -> float:
         """Fire one batch; returns the seconds until the next look, 0 when there is more to do."""
-        if not self._leader.terms:
+        if not self._leader.cursors:
             return SCAN_EVERY_S
         started = self._leader.clock.monotonic()
         slow = started >= self._slow_scan_at

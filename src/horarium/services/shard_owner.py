@@ -79,11 +79,17 @@ class ShardOwner:
         async with self._database.connection() as connection:
             taken = await shards.take(connection, self._node_id, LEASE, limit=4096)
         if taken:
-            self._leader.terms.update(taken)
-            if self.load is not None:
-                await self.load(set(taken))
             self._leader.take_shards(taken)
             self._events.tell(Name.SHARDS_TAKEN, shards=sorted(taken))
+        await self._load()
+
+    async def _load(self) -> None:
+        """Load what lives in the shards that were taken; one that could not be loaded is tried again with the next look."""
+        unloaded = set(self._leader.unloaded)
+        if unloaded:
+            if self.load is not None:
+                await self.load(unloaded)
+            self._leader.loaded(unloaded)
 
     def _fence(self) -> None:
         """The database cannot be asked: stop leading before the lease can have ended."""
