@@ -27,6 +27,8 @@ _INSTANT = re.compile(
 )
 # C0 and C1, line and paragraph separators, what turns the direction of text, and lone surrogates.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# What most names are, and what needs no further look.
+_PLAIN_LABEL = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -101,7 +103,7 @@ def label(longest: int) -> Reader:
         if type(value) is not str:
             faults.add(pointer, f"{shown(value)} is not a string")
             return None
-        if value.isascii() and value.isalnum() and len(value) <= longest:
+        if len(value) <= longest and _PLAIN_LABEL.fullmatch(value):
             return value
         return _read_label(value, longest, pointer, faults)
 

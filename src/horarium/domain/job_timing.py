@@ -50,14 +50,15 @@ def resolve(given: Mapping[str, Any], now: datetime, faults: Faults, held: job.J
     """
     moment = _held_moment(given, held)
     before = len(faults)
-    ways = [way for way in WAYS if given.get(way) is not None]
+    ways = [way for way in WAYS if way in given]
     _check_one_way(ways, given, faults)
     zone = _zone(given.get("timezone", "UTC"), faults)
     fields = {
         name: given[name] for name in ("schedule", "interval_s", "timezone", "start_at", "end_at") if name in given
     }
     for way in ways:
-        fields.update(moment or _READ_WAY[way](given, zone, now, faults))
+        if given[way] is not None:
+            fields.update(moment or _READ_WAY[way](given, zone, now, faults))
     if len(faults) == before and ("start_at" in given or "end_at" in given or "schedule" in given):
         _check_fires(fields, now, faults)
     return fields
@@ -90,7 +91,7 @@ def _check_one_way(ways: list[str], given: Mapping[str, Any], faults: Faults) ->
     elif len(ways) > 1:
         found = ", ".join(ways)
         faults.add("", f"needs exactly one of schedule, interval_s, run_at or run_in_s (given: {found})", "one_timing")
-    elif given.get("fold") is not None and ways != ["run_at"]:
+    elif "fold" in given and ways != ["run_at"]:
         faults.add("/fold", "goes only with a run_at that is given as local time")
 
 

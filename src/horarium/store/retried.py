@@ -1,0 +1,30 @@
+"""A change as one transaction that is begun again when PostgreSQL gives it up in favour of another.
+
+Two transactions that lock the same rows in different orders make PostgreSQL end one of them; that one has changed nothing and
+may simply be done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import asyncpg
+
+from horarium import errors
+from horarium.store.database import Database
+
+T = TypeVar("T")
+
+ATTEMPTS = 4
+
+
+async def change(database: Database, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
+    """Do `work` in a transaction, anew after a deadlock. Raises UnavailableError when it does not get through."""
+    for _ in range(ATTEMPTS):
+        try:
+            async with database.transaction() as connection:
+                return await work(connection)
+        except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError):
+            continue
+    raise errors.UnavailableError("the change was held up by others of the same rows; try again")

@@ -1,0 +1,150 @@
+-- name: insert
+-- New jobs, one or thousands. What differs from job to job comes in arrays of their length; the rest, which the jobs of a
+-- batch mostly share, in short arrays ($9…): job i is made by template $8[i]. A name that is taken (index jobs_name), also
+-- by an earlier job of the same batch, leaves its row out.
+INSERT INTO jobs (id, shard, tenant_id, name, payload, run_at, anchor_at, created_at, created_by, updated_at, updated_by,
+                  description, owner, tags, managed_by, target, queue, priority, schedule, interval_s, run_at_local, run_at_fold,
+                  timezone, start_at, end_at, jitter_s, misfire, misfire_grace_s, catch_up_window_s, max_catch_up, overlap, retry,
+                  timeout_s, expect)
+SELECT own.id, own.shard, $1, own.name, own.payload, own.run_at, own.anchor_at, $2, $3, $2, $3,
+       t.description, t.owner, string_to_array(t.tags, chr(31)), t.managed_by, t.target, t.queue, t.priority, t.schedule,
+       t.interval_s, t.run_at_local, t.run_at_fold, t.timezone, t.start_at, t.end_at, t.jitter_s, t.misfire, t.misfire_grace_s,
+       t.catch_up_window_s, t.max_catch_up, t.overlap, t.retry, t.timeout_s, t.expect
+FROM unnest($4::uuid[], $5::smallint[], $6::text[], $7::json[], $8::integer[], $9::timestamptz[], $10::timestamptz[])
+     AS own (id, shard, name, payload, template, run_at, anchor_at)
+JOIN unnest($11::integer[], $12::text[], $13::text[], $14::text[], $15::text[], $16::jsonb[], $17::text[], $18::smallint[],
+            $19::text[], $20::integer[], $21::text[], $22::text[], $23::text[], $24::timestamptz[], $25::timestamptz[],
+            $26::integer[], $27::text[], $28::integer[], $29::integer[], $30::integer[], $31::text[], $32::jsonb[],
+            $33::integer[], $34::jsonb[])
+     AS t (number, description, owner, tags, managed_by, target, queue, priority, schedule, interval_s, run_at_local,
+           run_at_fold, timezone, start_at, end_at, jitter_s, misfire, misfire_grace_s, catch_up_window_s, max_catch_up, overlap,
+           retry, timeout_s, expect)
+  ON t.number = own.template
+ON CONFLICT (tenant_id, name) WHERE name IS NOT NULL AND deleted_at IS NULL DO NOTHING
+RETURNING id;
+
+-- name: update
+-- Everything that an edit, a pause or a resume may change, guarded by the version that was read (rule E5). By primary key.
+UPDATE jobs
+SET name = $3, payload = $4, run_at = $5, anchor_at = $6, updated_at = $7, updated_by = $8, status = $9, status_reason = $10,
+    pause = $11, version = version + 1, description = $12, owner = $13, tags = string_to_array($14, chr(31)), managed_by = $15,
+    target = $16, queue = $17, priority = $18, schedule = $19, interval_s = $20, run_at_local = $21, run_at_fold = $22,
+    timezone = $23, start_at = $24, end_at = $25, jitter_s = $26, misfire = $27, misfire_grace_s = $28, catch_up_window_s = $29,
+    max_catch_up = $30, overlap = $31, retry = $32, timeout_s = $33, expect = $34
+WHERE id = $1 AND version = $2;
+
+-- name: mark_deleted
+-- A deleted job: cancelled, its name free again (index jobs_name). The row stays while history speaks of it.
+UPDATE jobs
+SET status = 'cancelled', status_reason = $2, pause = NULL, deleted_at = $3, updated_at = $3, updated_by = $4,
+    version = version + 1
+WHERE id = $1;
+
+-- name: find_by_id
+-- One job of a tenant, deleted or not (primary key).
+SELECT * FROM jobs WHERE tenant_id = $1 AND id = $2;
+
+-- name: find_by_name
+-- The job that bears a name now (unique index jobs_name).
+SELECT * FROM jobs WHERE tenant_id = $1 AND name = $2 AND deleted_at IS NULL;
+
+-- name: id_of_name
+-- As find_by_name, the id only.
+SELECT id FROM jobs WHERE tenant_id = $1 AND name = $2 AND deleted_at IS NULL;
+
+-- name: lock
+-- One job of a tenant, held to the end of the transaction (primary key). Its timer is locked before, never after: the
+-- scheduler goes that way too.
+SELECT * FROM jobs WHERE tenant_id = $1 AND id = $2 FOR UPDATE;
+
+-- name: plan_for_filters
+-- For this transaction: a list is planned for the filters it really has, and given up when it takes too long.
+SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('statement_timeout', '10000', true);
+
+-- name: page
+-- Jobs of a tenant, newest first, with ids below $2: backwards along the primary key, or by name along jobs_name. `shown` is
+-- the status as people see it: a one-off of which nothing is left is finished. Deleted jobs only where they are asked for.
+SELECT j.*, seen.shown
+FROM jobs j
+CROSS JOIN LATERAL (
+    SELECT CASE WHEN j.status = 'active' AND j.run_at IS NOT NULL
+                     AND NOT EXISTS (SELECT FROM timers t WHERE t.job_id = j.id)
+                     AND NOT EXISTS (SELECT FROM runs r WHERE r.job_id = j.id)
+                THEN 'finished' ELSE j.status END AS shown
+) AS seen
+WHERE j.tenant_id = $1
+  AND ($2::uuid IS NULL OR j.id < $2)
+  AND (($3::text IS NULL AND j.deleted_at IS NULL) OR seen.shown = $3)
+  AND ($4::text IS NULL OR j.queue = $4)
+  AND ($5::text IS NULL OR $5 = ANY(j.tags))
+  AND ($6::text IS NULL OR j.name = $6)
+  AND ($7::text IS NULL OR starts_with(j.name, $7))
+  AND ($8::text IS NULL OR j.owner = $8)
+  AND ($9::text IS NULL OR j.managed_by = $9)
+  AND ($10::timestamptz IS NULL
+       OR EXISTS (SELECT FROM timers t WHERE t.job_id = j.id AND t.scheduled_for < $10)
+       OR EXISTS (SELECT FROM runs r WHERE r.job_id = j.id AND r.state = 'waiting' AND r.scheduled_for < $10))
+ORDER BY j.id DESC
+LIMIT $11;
+
+-- name: outlook
+-- What lies ahead of some jobs and what was last: the timer, waiting ticks that are later than $2 (of one-offs: any), whether
+-- anything is live, and the latest run that was begun or has ended. Indexes runs_job and history_job.
+SELECT j.id, least(t.scheduled_for, live.ahead) AS next_run_at, t.job_id IS NOT NULL OR live.count > 0 AS is_live,
+       last.id AS last_id, last.state AS last_state, last.started_at AS last_started_at, last.finished_at AS last_finished_at
+FROM unnest($1::uuid[]) AS asked (id)
+JOIN jobs j ON j.id = asked.id
+LEFT JOIN timers t ON t.job_id = j.id
+LEFT JOIN LATERAL (
+    SELECT count(*) AS count,
+           min(r.scheduled_for) FILTER (WHERE r.state = 'waiting' AND r.trigger = 'schedule' AND r.attempt = 0
+                                        AND (r.scheduled_for > $2 OR j.run_at IS NOT NULL)) AS ahead
+    FROM runs r WHERE r.job_id = j.id
+) AS live ON true
+LEFT JOIN LATERAL (
+    SELECT * FROM (
+        (SELECT r.id, CASE WHEN r.state = 'running' THEN 'running' WHEN r.ready_at <= $2 THEN 'queued' ELSE 'failed' END AS state,
+                r.started_at, NULL::timestamptz AS finished_at
+         FROM runs r WHERE r.job_id = j.id AND (r.state = 'running' OR r.attempt > 0)
+         ORDER BY r.id DESC LIMIT 1)
+        UNION ALL
+        (SELECT h.id, h.state, h.started_at, h.finished_at
+         FROM history h WHERE h.job_id = j.id ORDER BY h.id DESC LIMIT 1)
+    ) AS both_kinds
+    ORDER BY id DESC LIMIT 1
+) AS last ON true;
+
+-- name: handled_ahead
+-- The latest tick of a job that lies ahead of $2 and is out of the schedule's hands already: live (claimed early), or ended
+-- before its time (cancelled). Indexes runs_job and history_job; what is ahead now ended within the last hours.
+SELECT max(scheduled_for)
+FROM (
+    SELECT scheduled_for FROM runs WHERE job_id = $1 AND trigger = 'schedule' AND scheduled_for > $2
+    UNION ALL
+    SELECT scheduled_for FROM history
+    WHERE job_id = $1 AND trigger = 'schedule' AND scheduled_for > $2 AND finished_at > now() - interval '6 hours'
+) AS ticks;
+
+-- name: retract_ticks
+-- Takes back these ticks if they have not started (primary key).
+DELETE FROM runs WHERE id = ANY($1::uuid[]) AND state = 'waiting' AND trigger = 'schedule' AND attempt = 0
+RETURNING id, scheduled_for;
+
+-- name: refresh_ticks_ahead
+-- After an edit: ticks that were made ahead of their time go by the new definition. Index runs_job.
+UPDATE runs SET queue = $3, priority = $4, target_key = $5, job_version = $6
+WHERE job_id = $1 AND scheduled_for > $2 AND state = 'waiting' AND trigger = 'schedule' AND attempt = 0;
+
+-- name: take_back_skip
+-- A catch-up runs what the beginning of the pause had written down as skipped: that line goes. Index skips_job.
+DELETE FROM skips WHERE job_id = $1 AND reason = 'paused' AND first = $2 AND last = $3 AND count = $4;
+
+-- name: lapsed_pauses
+-- Paused jobs whose `until` has come, the longest due first. Index jobs_paused holds paused jobs only.
+SELECT tenant_id, id FROM jobs
+WHERE status = 'paused' AND (pause ->> 'until')::timestamptz <= $1
+ORDER BY (pause ->> 'until')::timestamptz LIMIT $2;
+
+-- name: next_lapse
+-- When the next pause ends by itself. Index jobs_paused.
+SELECT min((pause ->> 'until')::timestamptz) FROM jobs WHERE status = 'paused';
