@@ -33,9 +33,14 @@ def microseconds(instant: datetime) -> int:
 
 def tick_run_id(job_id: UUID, shard: int, scheduled_for: datetime) -> UUID:
     """The id of the run of one scheduled tick: the same for the same (job, nominal time), everywhere, for ever."""
-    micros = microseconds(scheduled_for)
-    digest = hashlib.blake2b(job_id.bytes + micros.to_bytes(8, "big", signed=True), digest_size=8).digest()
-    return _assemble(micros // 1000, 8, shard, int.from_bytes(digest, "big"))
+    return UUID(bytes=tick_run_bytes(job_id.bytes, shard, microseconds(scheduled_for)))
+
+
+def tick_run_bytes(job_id: bytes, shard: int, micros: int) -> bytes:
+    """The 16 bytes of `tick_run_id`, for the hot path: the job's id as bytes, the nominal time in µs since the epoch."""
+    digest = hashlib.blake2b(job_id + micros.to_bytes(8, "big", signed=True), digest_size=8).digest()
+    high = (micros // 1000 & _MS_MASK) << 16 | 0x8000 | shard
+    return high.to_bytes(8, "big") + (_VARIANT | int.from_bytes(digest, "big") & _REST_MASK).to_bytes(8, "big")
 
 
 def fresh_id(shard: int, now: datetime, entropy: int) -> UUID:

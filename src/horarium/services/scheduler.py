@@ -16,8 +16,8 @@ from horarium import clock as clocks
 from horarium.domain import ids
 from horarium.domain.firing import Plan, Planner, Tick, decode_policy
 from horarium.domain.misfire import Missed
-from horarium.domain.run import LiveRun, overlap_for
-from horarium.domain.states import Trigger
+from horarium.domain.overlap import Overlap
+from horarium.domain.run import LiveRun
 from horarium.events import Events, Name
 from horarium.services.leader import Leader
 from horarium.store import runs, skips, timers
@@ -30,9 +30,20 @@ SLOW_SCAN_S = 2.0
 
 
 @dataclass(slots=True)
-class Batch:
-    """What one transaction writes for a batch of due timers."""
+class Straight:
+    """The straight path, as columns: timer i becomes run `run_ids[i]` and moves on to `following[i]`."""
 
+    run_ids: list[UUID] = field(default_factory=list)
+    job_ids: list[UUID] = field(default_factory=list)
+    nominal: list[datetime] = field(default_factory=list)
+    following: list[datetime] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one transaction writes for a batch of due timers. Most go the straight path; the other lists are for the rest."""
+
+    straight: Straight = field(default_factory=Straight)
     runs: list[runs.RunRow] = field(default_factory=list)
     live: list[LiveRun] = field(default_factory=list)
     skips: list[skips.SkipRow] = field(default_factory=list)
@@ -75,6 +86,8 @@ class Scheduler:
         async with self._database.transaction() as connection:
             due = await timers.select_due(connection, cursors, limit, horizon, terms)
             batch = self.plan(due, now, horizon)
+            straight = batch.straight
+            await timers.fire(connection, straight.run_ids, straight.job_ids, straight.nominal, straight.following)
             await runs.insert(connection, batch.runs)
             await skips.insert(connection, batch.skips)
             await timers.move(connection, batch.moves)
@@ -90,6 +103,10 @@ class Scheduler:
         """Decide what becomes of due timers. One that cannot be planned goes to error, the others go on (rule N2)."""
         batch = Batch()
         for timer in due:
+            following = self._straight(timer, now)
+            if following is not None and following > horizon:
+                _write_straight(batch, timer, following)
+                continue
             first = Tick(timer.scheduled_for, timer.due_at)
             try:
                 plan = self._planner.plan(timer.job_id, first, timer.schedule_key, timer.policy_key, now, horizon)
@@ -98,6 +115,15 @@ class Scheduler:
                 continue
             _write(batch, timer, plan)
         return batch
+
+    def _straight(self, timer: TimerRow, now: datetime) -> datetime | None:
+        """The following occurrence, for a timer that goes the straight path; None for one that takes the long way."""
+        if timer.due_at != timer.scheduled_for:
+            return None
+        try:
+            return self._planner.straight(timer.schedule_key, timer.policy_key, timer.scheduled_for, now)
+        except Exception:  # noqa: BLE001 - whatever is wrong with it, the long way tells and marks that job alone
+            return None
 
     def _advance(
         self, before: dict[int, datetime], seen: dict[int, tuple[int, datetime]], limit: int, horizon: datetime
@@ -135,6 +161,32 @@ def _last_seen(due: Sequence[TimerRow]) -> dict[int, tuple[int, datetime]]:
     return seen
 
 
+def _write_straight(batch: Batch, timer: TimerRow, following: datetime) -> None:
+    """One run, one move: four columns and an object in memory."""
+    nominal = timer.scheduled_for
+    micros = ids.microseconds(nominal)
+    run_id = runs.uuid_of(ids.tick_run_bytes(timer.job_id.bytes, timer.shard, micros))
+    columns = batch.straight
+    columns.run_ids.append(run_id)
+    columns.job_ids.append(timer.job_id)
+    columns.nominal.append(nominal)
+    columns.following.append(following)
+    overlap = decode_policy(timer.policy_key).overlap if timer.policy_key else Overlap.ALLOW
+    batch.live.append(
+        LiveRun(
+            run_id,
+            timer.job_id,
+            timer.shard,
+            timer.tenant_id,
+            timer.queue,
+            timer.target_key,
+            timer.priority,
+            micros / 1_000_000,
+            overlap,
+        )
+    )
+
+
 def _write(batch: Batch, timer: TimerRow, plan: Plan) -> None:
     """Add the rows of one planned timer to the batch."""
     overlap = decode_policy(timer.policy_key).overlap
@@ -164,7 +216,7 @@ def _write(batch: Batch, timer: TimerRow, plan: Plan) -> None:
                 timer.target_key,
                 timer.priority,
                 clocks.to_seconds(tick.due_at),
-                overlap_for(Trigger.SCHEDULE, overlap),
+                overlap,
             )
         )
     batch.skips += [_skip(timer, missed) for missed in plan.missed]

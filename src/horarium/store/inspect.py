@@ -114,12 +114,6 @@ async def logs(connection: asyncpg.Connection, run_id: UUID, after: LogPosition,
     return rows
 
 
-async def job_of_name(connection: asyncpg.Connection, tenant_id: str, name: str) -> UUID | None:
-    """The id of the job that bears a name now."""
-    job_id: UUID | None = await connection.fetchval(SQL.job_of_name, tenant_id, name)
-    return job_id
-
-
 async def job_of_id(connection: asyncpg.Connection, tenant_id: str, job_id: UUID) -> UUID | None:
     """The id itself when the tenant has or had this job."""
     found: UUID | None = await connection.fetchval(SQL.job_of_id, tenant_id, job_id)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
 import asyncpg
+from asyncpg.pgproto import pgproto
 
 from horarium.store import statements
 from horarium.store.timers import Terms
 
 SQL = statements.load("runs")
+
+# An id from its 16 bytes, in the driver's own class: a `uuid.UUID` that is made, hashed and sent faster.
+uuid_of: Callable[[bytes], UUID] = pgproto.UUID
 
 
 class RunRow(NamedTuple):

@@ -59,6 +59,18 @@ async def select_due(
     return [TimerRow(*row) for row in rows]
 
 
+async def fire(
+    connection: asyncpg.Connection,
+    run_ids: Sequence[UUID],
+    job_ids: Sequence[UUID],
+    nominal: Sequence[datetime],
+    following: Sequence[datetime],
+) -> None:
+    """Make the run of each timer's occurrence and move the timer on to the following one."""
+    if run_ids:
+        await connection.execute(SQL.fire, run_ids, job_ids, nominal, following)
+
+
 async def move(connection: asyncpg.Connection, moves: Sequence[Move]) -> None:
     """Move timers on; one that somebody else moved meanwhile stays as it is (rule I4)."""
     if moves:

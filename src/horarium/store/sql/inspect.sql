@@ -12,11 +12,12 @@ SELECT page.*, job.name AS job_name,
 FROM (
     (SELECT id, job_id, live.state, trigger, queue, priority, scheduled_for, ready_at, started_at,
             NULL::timestamptz AS finished_at, attempt, worker_id, fencing_token, rerun_of,
-            failures -> -1 -> 'error' ->> 'message' AS error, timeout_s AS own_timeout_s, retry AS own_retry
+            live.error, timeout_s AS own_timeout_s, retry AS own_retry
      FROM runs
      CROSS JOIN LATERAL (
          SELECT CASE WHEN runs.state = 'running' THEN 'running' WHEN ready_at <= now() THEN 'queued'
-                     WHEN attempt > 0 THEN 'failed' ELSE 'scheduled' END AS state
+                     WHEN attempt > 0 THEN 'failed' ELSE 'scheduled' END AS state,
+                (failures -> -1 -> 'error' ->> 'class') || ': ' || (failures -> -1 -> 'error' ->> 'message') AS error
      ) AS live
      WHERE $2::boolean AND tenant_id = $1
        AND ($3::uuid IS NULL OR id < $3)
@@ -24,7 +25,7 @@ FROM (
        AND ($6::uuid IS NULL OR job_id = $6)
        AND ($7::text IS NULL OR queue = $7)
        AND ($8::text IS NULL OR live.state = $8)
-       AND ($9::text IS NULL OR position(lower($9) IN lower(failures -> -1 -> 'error' ->> 'message')) > 0)
+       AND ($9::text IS NULL OR position(lower($9) IN lower(live.error)) > 0)
      ORDER BY id DESC
      LIMIT $10)
     UNION ALL
@@ -59,7 +60,8 @@ FROM (
            CASE WHEN state = 'running' THEN 'running' WHEN ready_at <= now() THEN 'queued'
                 WHEN attempt > 0 THEN 'failed' ELSE 'scheduled' END AS state,
            trigger, queue, priority, scheduled_for, ready_at, started_at, NULL::timestamptz AS finished_at, attempt,
-           worker_id, fencing_token, rerun_of, failures -> -1 -> 'error' ->> 'message' AS error, failures,
+           worker_id, fencing_token, rerun_of,
+           (failures -> -1 -> 'error' ->> 'class') || ': ' || (failures -> -1 -> 'error' ->> 'message') AS error, failures,
            NULL::json AS result, NULL::jsonb AS progress, cancel_requested_at, cancel_requested_by,
            timeout_s AS own_timeout_s, retry AS own_retry, payload AS own_payload
     FROM runs
@@ -88,10 +90,6 @@ FROM run_logs
 WHERE run_id = $1 AND at >= $2 AND (attempt, seq) > ($3::smallint, $4::integer)
 ORDER BY attempt, seq
 LIMIT $5;
-
--- name: job_of_name
--- The job that bears a name now (unique index on tenant and name).
-SELECT id FROM jobs WHERE tenant_id = $1 AND name = $2 AND deleted_at IS NULL;
 
 -- name: job_of_id
 -- Whether the tenant has or had this job (primary key).

@@ -16,6 +16,20 @@ CROSS JOIN LATERAL (
 WHERE led.shard IN (SELECT s.shard FROM shards s
                     JOIN unnest($5::smallint[], $6::bigint[]) AS mine(shard, term) ON mine.shard = s.shard AND mine.term = s.term);
 
+-- name: fire
+-- The straight path in one statement: one run for each timer, and the timer moved on. Compare-and-set on the occurrence
+-- (rule I4); what the run takes over from the timer does not travel to the client and back.
+WITH moved AS (
+    UPDATE timers t
+    SET scheduled_for = x.following, due_at = x.following, last_scheduled_for = x.nominal
+    FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::timestamptz[]) AS x(run_id, job_id, nominal, following)
+    WHERE t.job_id = x.job_id AND t.scheduled_for = x.nominal
+    RETURNING x.run_id, t.job_id, x.nominal, t.job_version, t.shard, t.priority, t.tenant_id, t.queue, t.target_key
+)
+INSERT INTO runs (id, job_id, scheduled_for, ready_at, job_version, shard, priority, tenant_id, queue, target_key)
+SELECT run_id, job_id, nominal, nominal, job_version, shard, priority, tenant_id, queue, target_key FROM moved
+ON CONFLICT (id) DO NOTHING;
+
 -- name: move
 -- Moves timers on to their next occurrence. Compare-and-set on the occurrence that was fired (rule I4).
 UPDATE timers t
