@@ -135,12 +135,17 @@ class Horarium:
         return _enqueued(answer.body, replayed)
 
     async def submit_many(self, bodies: Sequence[Mapping[str, Any]]) -> list[handlers.Enqueued]:
-        """Create many jobs, up to 10,000 a request; what was made before a request that failed stays made."""
-        made: list[handlers.Enqueued] = []
+        """Create many jobs, up to 10,000 a request.
+
+        RequestError when some were refused; its problem has `items`, which say of each job what became of it.
+        """
+        items: list[dict[str, Any]] = []
         for part in _parts(bodies):
-            answer = await self.rest.request("POST", "/v1/jobs:batch", body={"jobs": part})
-            made += [_enqueued(item, False) for item in answer.body["items"]]
-        return made
+            items += (await self.rest.request("POST", "/v1/jobs:batch", body=part)).body["items"]
+        refused = [(index, item) for index, item in enumerate(items) if item.get("problem")]
+        if refused:
+            raise errors.RequestError(refused[0][1]["status"], _batch_problem(items, refused))
+        return [_enqueued(item, False) for item in items]
 
     async def close(self) -> None:
         """Close the connections of the running event loop."""
@@ -197,6 +202,16 @@ def _time(in_: spans.Duration | None, at: datetime | None) -> dict[str, Any]:
 
 def _enqueued(item: Mapping[str, Any], replayed: bool) -> handlers.Enqueued:
     return handlers.Enqueued(item["id"], item.get("run_id"), replayed)
+
+
+def _batch_problem(items: list[dict[str, Any]], refused: list[tuple[int, dict[str, Any]]]) -> dict[str, Any]:
+    """The problems of the refused jobs as one, each fault pointing at its job."""
+    faults = [
+        {**fault, "pointer": f"/{index}{fault.get('pointer', '')}"}
+        for index, item in refused
+        for fault in item["problem"].get("errors") or [{"detail": str(item["problem"].get("title"))}]
+    ]
+    return {"title": f"{len(refused)} of {len(items)} jobs were refused", "errors": faults, "items": items}
 
 
 def _parts(bodies: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:

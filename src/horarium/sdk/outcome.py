@@ -22,9 +22,9 @@ from msgspec import UNSET, Raw, UnsetType
 from horarium import errors
 from horarium.protocol import messages
 from horarium.sdk import attempt as attempts
-from horarium.sdk import signals, signature, text
+from horarium.sdk import context, signals, signature, text
 
-MAX_RESULT_BYTES = 256 * 1024
+MAX_RESULT_BYTES = 64 * 1024
 MAX_MESSAGE_CHARS = 4096
 
 
@@ -36,8 +36,10 @@ class RemoteError(Exception):
         super().__init__(info.message)
 
 
-def of_value(attempt: attempts.Attempt, value: object) -> messages.Result:
-    """The result of a handler that returned `value`."""
+def of_value(attempt: attempts.Attempt, value: object) -> messages.Result | None:
+    """The result of a handler that returned `value`; None when the lease was lost meanwhile."""
+    if attempt.stop is attempts.Stop.LOST:
+        return None
     lease, log = attempt.lease, attempt.log_book
     if value is None and log is None and attempt.progress is None:  # the straight path
         return messages.Result(lease.run_id, lease.fencing_token, "succeeded")
@@ -78,7 +80,7 @@ def describe(error: BaseException) -> messages.ErrorInfo:
     return messages.ErrorInfo(type(error).__qualname__, _message(error), shown)
 
 
-def encode_value(attempt: attempts.Attempt, value: object) -> Raw | UnsetType:
+def encode_value(sink: context.Sink, value: object) -> Raw | UnsetType:
     """What a handler returned, as JSON. One that cannot be kept is left out with a warning: the work is done."""
     try:
         encoded = msgspec.json.encode(value, enc_hook=signature.encode_other)
@@ -88,7 +90,7 @@ def encode_value(attempt: attempts.Attempt, value: object) -> Raw | UnsetType:
         if len(encoded) <= MAX_RESULT_BYTES:
             return Raw(encoded)
         reason = f"is {len(encoded)} bytes long, the limit is {MAX_RESULT_BYTES}"
-    attempt.add_line("warning", f"the handler's return value is not kept: it {reason}", None)
+    sink.add_line("warning", f"the handler's return value is not kept: it {reason}", None)
     return UNSET
 
 
