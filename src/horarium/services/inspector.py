@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +18,7 @@ import msgspec
 from horarium import errors
 from horarium.domain import job, retry, states
 from horarium.services import views
-from horarium.store import inspect
+from horarium.store import audit, inspect, jobs
 from horarium.store.database import Database
 
 LIST_TIME = timedelta(seconds=2)
@@ -103,7 +103,7 @@ class Inspector:
             if isinstance(ref, UUID):
                 found = await inspect.job_of_id(connection, who.tenant_id, ref)
             else:
-                found = await inspect.job_of_name(connection, who.tenant_id, ref)
+                found = await jobs.id_of_name(connection, who.tenant_id, ref)
         if found is None:
             raise errors.NotFoundError(
                 f"there is no job {ref}" if isinstance(ref, UUID) else f"no job is named {ref!r}"
@@ -150,6 +150,11 @@ class Inspector:
             rows = await inspect.dead_letter_groups(connection, who.tenant_id, wanted, limit)
         return [views.DeadLetterGroup(**row) for row in rows]
 
+    async def audit(self, who: job.Actor, wanted: audit.Filter, before_id: int | None, limit: int) -> list[audit.Entry]:
+        """What was changed in the actor's tenant, newest first."""
+        async with self._list() as connection:
+            return await audit.page(connection, who.tenant_id, wanted, before_id, limit)
+
     @asynccontextmanager
     async def _list(self) -> AsyncIterator[asyncpg.Connection]:
         try:
@@ -185,8 +190,8 @@ def attempts_of(row: asyncpg.Record) -> list[views.Attempt]:
         views.Attempt(
             attempt=failure.get("attempt", 0),
             worker_id=failure.get("worker_id"),
-            started_at=failure.get("started_at"),
-            ended_at=failure.get("ended_at"),
+            started_at=_instant(failure.get("started_at")),
+            ended_at=_instant(failure.get("ended_at")),
             outcome=failure.get("outcome"),
             error=failure.get("error"),
         )
@@ -285,6 +290,10 @@ def _serving(workers: Iterable[asyncpg.Record]) -> dict[str, _Serving]:
             entry.workers += 1
             entry.slots += row["slots"]
     return found
+
+
+def _instant(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
 
 
 def _raw(text: str | None) -> msgspec.Raw | None:

@@ -68,8 +68,8 @@ class Attempt:
 
     attempt: int
     worker_id: str | None
-    started_at: Any
-    ended_at: Any
+    started_at: datetime | None
+    ended_at: datetime | None
     outcome: str | None
     error: Any
 
