@@ -127,7 +127,9 @@ class Worker:
         self._held[lease.run_id] = attempt
         self._running += 1
         self._heartbeat.expect(lease.lease_s)
-        if lease.start_in_s > 0:
+        if self._stopping.is_set():  # given just before the poll was broken off
+            self._stop_all([attempt])
+        elif lease.start_in_s > 0:
             self._starts.add(received_at + lease.start_in_s, attempt)
         else:
             self._start(attempt)
