@@ -1,0 +1,1 @@
+"""The rules that machines hold: layers, mirror, statements, schema, names, papers."""
