@@ -53,7 +53,8 @@ async def reset(connection: asyncpg.Connection, now: datetime, due_now: int) -> 
     """The timers due again, no runs, no dead rows."""
     await connection.execute("TRUNCATE runs")
     await connection.execute(
-        "UPDATE timers SET scheduled_for = $1::timestamptz, due_at = $1::timestamptz, last_scheduled_for = NULL WHERE due_at < $1::timestamptz + interval '1 day'",
+        """UPDATE timers SET scheduled_for = $1::timestamptz, due_at = $1::timestamptz, last_scheduled_for = NULL
+           WHERE due_at < $1::timestamptz + interval '1 day'""",
         now,
     )
     await harness.settle(connection)

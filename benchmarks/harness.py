@@ -116,7 +116,9 @@ def schedules(count: int = 300) -> list[str]:
     return keys
 
 
-async def seed(connection: asyncpg.Connection, count: int, due: datetime, keys: list[str], target: str = "noop") -> None:
+async def seed(
+    connection: asyncpg.Connection, count: int, due: datetime, keys: list[str], target: str = "noop"
+) -> None:
     """Define `count` jobs whose timers are due at one instant, spread over the schedules."""
     first = await connection.fetchval("SELECT count(*) FROM jobs")
     await connection.execute(

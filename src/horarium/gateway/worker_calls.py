@@ -19,6 +19,7 @@ from horarium.services.dispatcher import Dispatcher
 from horarium.services.leader import Leader
 from horarium.services.reaper import Reaper
 from horarium.services.registry import Registry
+from horarium.store import runs
 from horarium.store.run_logs import LogRow
 
 ALL_TENANTS = "*"
@@ -81,12 +82,13 @@ class WorkerCalls:
         request = reading.decode(messages.report_requests, body)
         self._registry.beat(request.worker.id)
         reports = [_report(result) for result in request.results]
-        own = [report for report in reports if self._is_of_tenant(report.run_id, actor)]
-        foreign = [str(report.run_id) for report in reports if not self._is_of_tenant(report.run_id, actor)]
+        foreign = {report.run_id for report in reports if not self._is_of_tenant(report.run_id, actor)}
+        if foreign:
+            reports = [report for report in reports if report.run_id not in foreign]
         logs = [row for result in request.results if result.logs for row in self._log_rows(result)]
-        taken = await self._completer.report(own, logs)
-        lost = [str(run_id) for run_id in taken.lost]
-        return messages.encode(messages.ReportResponse([str(run_id) for run_id in taken.accepted], lost + foreign))
+        taken = await self._completer.report(reports, logs)
+        lost = [str(run_id) for run_id in (*taken.lost, *foreign)]
+        return messages.encode(messages.ReportResponse([str(run_id) for run_id in taken.accepted], lost))
 
     async def stop(self, actor: Actor, body: bytes) -> bytes:
         """A worker says goodbye."""
@@ -122,6 +124,8 @@ def _leases(leases: list[str], *, drain: bool = False) -> bytes:
 
 
 def _report(result: messages.Result) -> Report:
+    if result.outcome == "succeeded" and result.progress is None:
+        return Report(_uuid(result.run_id), result.fencing_token, Outcome.SUCCEEDED, _safe_json(result.result))
     error = None
     if result.error is not None:
         error = {
@@ -165,7 +169,7 @@ def _without_nul(text: str | None) -> str | None:
 
 def _uuid(text: str) -> UUID:
     try:
-        return UUID(text)
+        return runs.uuid_of(text)
     except ValueError as error:
         raise errors.InvalidError(
             [errors.Fault("/run_id", f"{text[:60]!r} is no run id", "malformed_message")]

@@ -59,6 +59,21 @@ SELECT id, job_id, scheduled_for, ready_at, started_at, fencing_token, job_versi
 FROM done
 RETURNING id;
 
+-- name: succeed_plain
+-- The same for runs that gave nothing back and told no progress: most of them.
+WITH done AS (
+    DELETE FROM runs r
+    USING unnest($1::uuid[], $2::bigint[]) AS x(id, token)
+    WHERE r.id = x.id AND r.fencing_token = x.token AND r.state = 'running'
+    RETURNING r.*
+)
+INSERT INTO history (id, job_id, scheduled_for, ready_at, started_at, fencing_token, job_version, shard, priority, attempt, state,
+                     trigger, tenant_id, queue, target_key, worker_id, rerun_of, timeout_s, payload, target, retry, failures)
+SELECT id, job_id, scheduled_for, ready_at, started_at, fencing_token, job_version, shard, priority, attempt, 'succeeded',
+       trigger, tenant_id, queue, target_key, worker_id, rerun_of, timeout_s, payload, target, retry, failures
+FROM done
+RETURNING id;
+
 -- name: lock_held
 -- The rows behind reports that need a decision, with the policy each was made under. By (id, token); a stale token finds none.
 SELECT r.id, r.job_id, r.shard, r.tenant_id, r.queue, r.target_key, r.scheduled_for, r.ready_at, r.started_at, r.attempt,

@@ -1,0 +1,219 @@
+"""The wiring of a node, and nothing else: database, duties, services, HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib import metadata
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from horarium import config, errors, logs
+from horarium.api import app as api_app
+from horarium.api.services import Services
+from horarium.domain import zones
+from horarium.events import Events
+from horarium.gateway.app import Gateway
+from horarium.gateway.worker_calls import WorkerCalls
+from horarium.services.canceller import Canceller
+from horarium.services.catalog import Catalog
+from horarium.services.control_plane import ControlPlane, Timing
+from horarium.services.inspector import Inspector
+from horarium.services.keys import Keys
+from horarium.services.manual import Manual
+from horarium.services.registry import Node
+from horarium.services.resumer import Resumer
+from horarium.store import migrator
+from horarium.store.database import Database
+
+WORKER_PREFIX = "/v1/worker/"
+STOP_WITHIN_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """A running node: where it answers, and its id."""
+
+    url: str
+    node_id: str
+    version: str
+
+
+Ready = Callable[[ServerInfo], None]
+
+
+async def serve(
+    settings: config.Settings, *, ready: Ready = lambda info: None, stop: asyncio.Event | None = None
+) -> None:
+    """Run one node until it is told to stop, by SIGTERM, SIGINT or `stop`.
+
+    `ready` is called once, when the node answers. Raises ConfigurationError when the database's schema is not the one this
+    version needs, UnavailableError when the database cannot be reached, OSError when the port is taken.
+    """
+    logs.configure(settings.log_format, settings.log_level)
+    zones.check_zone_data()
+    listener = _listen(settings.host, settings.port)
+    database = Database(settings.database_url, pool_size=settings.pool_size, statement_cache=settings.statement_cache)
+    await database.open()
+    try:
+        await _run(settings, database, listener, ready, stop)
+    finally:
+        listener.close()
+        await database.close()
+
+
+async def _run(
+    settings: config.Settings, database: Database, listener: socket.socket, ready: Ready, stop: asyncio.Event | None
+) -> None:
+    facts = await _facts(database)
+    node = _node(settings, listener)
+    events = Events()
+    plane = ControlPlane(database, node, events, _timing(settings), settings.max_ready)
+    application = _application(settings, plane, facts)
+    await plane.start()
+    try:
+        server = _Server(_uvicorn(settings, application))
+        server.when_started = lambda: ready(ServerInfo(_url(settings, listener), node.id, node.version))
+        server.when_stopping = plane.drain
+        ended = asyncio.create_task(server.serve(sockets=[listener]))
+        if stop is not None:
+            stopper = asyncio.create_task(_stop_when(stop, server))
+            await ended
+            stopper.cancel()
+        else:
+            await ended
+    finally:
+        await plane.stop()
+
+
+def _application(settings: config.Settings, plane: ControlPlane, facts: dict[str, str]) -> ASGIApp:
+    """Two applications behind one address: the worker's wire, and everything else."""
+    database, clock, leader = plane.database, plane.clock, plane.leader
+    keys = Keys(database)
+    catalog = Catalog(database, clock, leader, int(facts["shards"]))
+    services = Services(
+        database=database,
+        clock=clock,
+        catalog=catalog,
+        manual=Manual(database, clock, leader),
+        canceller=Canceller(database, clock, leader),
+        keys=keys,
+        inspector=Inspector(database, plane.view),
+        cursor_secret=bytes.fromhex(facts["cursor_secret"]),
+        render_metrics=plane.metrics.render,
+        unready=plane.unready,
+    )
+    plane.add_duty("resumer", Resumer(database, clock, catalog).run_once)
+    calls = WorkerCalls(leader, plane.dispatcher, plane.completer, plane.reaper, plane.registry)
+    return _Split(Gateway(keys, calls), api_app.build(services), settings.base_path)
+
+
+class _Split:
+    """Sends the worker's wire past the public API's layers."""
+
+    def __init__(self, gateway: ASGIApp, api: ASGIApp, base_path: str) -> None:
+        self._gateway = gateway
+        self._api = api
+        self._base_path = base_path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            path = scope["path"]
+            if self._base_path and path.startswith(self._base_path + "/"):
+                path = path.removeprefix(self._base_path)
+                scope = {**scope, "path": path, "raw_path": path.encode(), "root_path": ""}
+            if path.startswith(WORKER_PREFIX):
+                await self._gateway(scope, receive, send)
+                return
+        await self._api(scope, receive, send)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, telling when it answers and when it begins to stop."""
+
+    when_started: Callable[[], None]
+    when_stopping: Callable[[], object]
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.when_started()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self.when_stopping()  # type: ignore[misc]  # a coroutine function, kept loose for the lambda above
+        await super().shutdown(sockets)
+
+
+async def _stop_when(stop: asyncio.Event, server: uvicorn.Server) -> None:
+    await stop.wait()
+    server.should_exit = True
+
+
+def _uvicorn(settings: config.Settings, application: ASGIApp) -> uvicorn.Config:
+    return uvicorn.Config(
+        application,
+        http="httptools",
+        loop="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=STOP_WITHIN_S,
+        backlog=4096,
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Take the port first: a taken one is told before anything is started."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise errors.ConfigurationError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}; choose another with --port (0 takes a free one)"
+        ) from error
+    listener.setblocking(False)
+    return listener
+
+
+def _url(settings: config.Settings, listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104 - shown, not bound
+    return f"http://{shown}:{port}{settings.base_path}"
+
+
+def _node(settings: config.Settings, listener: socket.socket) -> Node:
+    host = socket.gethostname()
+    node_id = f"{host}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    return Node(node_id, settings.node_url or _url(settings, listener), metadata.version("horarium"), host, os.getpid())
+
+
+def _timing(settings: config.Settings) -> Timing:
+
+    return Timing(
+        settings.lookahead,
+        settings.lease,
+        settings.early_claim,
+        settings.sweep_interval,
+        timedelta(days=settings.history_days),
+    )
+
+
+async def _facts(database: Database) -> dict[str, str]:
+    """The installation's facts; a schema that is not there or not new enough is told with what to do."""
+    async with database.connection() as connection:
+        status = await migrator.status(connection)
+        if status.pending:
+            names = ", ".join(f"{migration.version:04} {migration.name}" for migration in status.pending)
+            raise errors.ConfigurationError(f"the database lacks migrations ({names}): run `horarium db migrate`")
+        return await migrator.facts(connection)
