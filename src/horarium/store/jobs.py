@@ -184,10 +184,15 @@ async def lapsed_pauses(connection: asyncpg.Connection, now: datetime, limit: in
     return [(row[0], row[1]) for row in await connection.fetch(SQL.lapsed_pauses, now, limit)]
 
 
-async def next_lapse(connection: asyncpg.Connection) -> datetime | None:
-    """When the next pause ends by itself."""
-    found: datetime | None = await connection.fetchval(SQL.next_lapse)
+async def next_lapse(connection: asyncpg.Connection, now: datetime) -> datetime | None:
+    """When the next pause ends by itself, later than `now`."""
+    found: datetime | None = await connection.fetchval(SQL.next_lapse, now)
     return found
+
+
+async def keep_paused(connection: asyncpg.Connection, job_id: UUID, reason: str) -> None:
+    """Let a paused job stay so without an end, with the reason why it was not resumed."""
+    await connection.execute(SQL.keep_paused, job_id, reason)
 
 
 def of_row(row: asyncpg.Record) -> job.Job:

@@ -15,11 +15,12 @@ from horarium import errors
 from horarium.store.database import Database
 
 T = TypeVar("T")
+Work = Callable[[asyncpg.Connection], Awaitable[T]]
 
 ATTEMPTS = 4
 
 
-async def change(database: Database, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
+async def change(database: Database, work: Work[T]) -> T:
     """Do `work` in a transaction, anew after a deadlock. Raises UnavailableError when it does not get through."""
     for _ in range(ATTEMPTS):
         try:

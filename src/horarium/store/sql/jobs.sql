@@ -146,5 +146,9 @@ WHERE status = 'paused' AND (pause ->> 'until')::timestamptz <= $1
 ORDER BY (pause ->> 'until')::timestamptz LIMIT $2;
 
 -- name: next_lapse
--- When the next pause ends by itself. Index jobs_paused.
-SELECT min((pause ->> 'until')::timestamptz) FROM jobs WHERE status = 'paused';
+-- When the next pause ends by itself, later than $1. Index jobs_paused.
+SELECT min((pause ->> 'until')::timestamptz) FROM jobs WHERE status = 'paused' AND (pause ->> 'until')::timestamptz > $1;
+
+-- name: keep_paused
+-- A job that cannot be resumed by itself stays paused, without an end, and says why (rule N2).
+UPDATE jobs SET pause = pause - 'until', status_reason = $2 WHERE id = $1 AND status = 'paused';
