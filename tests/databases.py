@@ -73,7 +73,7 @@ class Session:
         reading, writing = os.pipe()
         os.posix_spawn(
             sys.executable,
-            [sys.executable, str(_KEEPER), str(self.directory)],
+            [sys.executable, "-P", str(_KEEPER), str(self.directory)],  # -P: our packages are no top-level modules
             os.environ,
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, writing, 1),

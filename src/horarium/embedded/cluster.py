@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import urllib.parse
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
@@ -120,6 +121,10 @@ class EmbeddedCluster:
             self.stop()
             raise
         return self.dsn
+
+    def wait(self, limit: timedelta | None = None) -> bool:
+        """Wait until the server process has ended, by itself or killed; return whether it has within the limit."""
+        return self._process is None or self._process.ended.wait(limit.total_seconds() if limit is not None else None)
 
     def stop(self) -> None:
         """Stop the server: connections are cut, a checkpoint is written. Waits for its end; harmless when stopped."""

@@ -38,8 +38,7 @@ class DataDirectory:
     def prepare(self) -> None:
         """Create the directory where it is missing; fail where that is impossible or it is not one of ours."""
         try:
-            self.root.parent.mkdir(parents=True, exist_ok=True)
-            self.root.mkdir(mode=0o700, exist_ok=True)
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not os.access(self.root, os.R_OK | os.W_OK | os.X_OK):
                 raise PermissionError(f"no permission to write there as uid {os.geteuid()}")
             self._keep_out_of_version_control()

@@ -31,12 +31,14 @@ def stop(pgdata: Path, listener: progress.Listener = progress.ignore) -> None:
     if noted is not None and _works_in(noted.pid, pgdata):
         listener(f"stopping the PostgreSQL that an earlier launcher left running (process {noted.pid})")
         _end(noted.pid, signal.SIGINT, pgdata, listener)
-    # Without their postmaster the others end by themselves, but a busy one only when its statement is over. SIGQUIT is
-    # what the postmaster sends them when one of them has crashed.
+    # Without their postmaster the others end by themselves, but a busy one only when its statement is over; until then
+    # PostgreSQL refuses to start. What they share is lost already, so there is nothing to be gentle about.
     for pid in list(_working_in(pgdata)):
-        _end(pid, signal.SIGQUIT, pgdata, listener)
+        _end(pid, signal.SIGKILL, pgdata, listener)
     if noted is not None:
         _discard_misleading_file(pgdata, noted.pid)
+    if _PROC.is_dir():
+        _discard_sockets(pgdata)
 
 
 def _end(pid: int, number: signal.Signals, pgdata: Path, listener: progress.Listener) -> None:
@@ -62,6 +64,12 @@ def _discard_misleading_file(pgdata: Path, pid: int) -> None:
     """
     if (_PROC / str(pid)).exists() and not _works_in(pid, pgdata):
         (pgdata / postmaster_file.NAME).unlink(missing_ok=True)
+
+
+def _discard_sockets(pgdata: Path) -> None:
+    """Remove the sockets of killed servers: PostgreSQL replaces one of its own port only, and the port changes."""
+    for path in pgdata.glob(".s.PGSQL.*"):
+        path.unlink(missing_ok=True)
 
 
 def _working_in(pgdata: Path) -> Iterator[int]:

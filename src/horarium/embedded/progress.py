@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 Listener = Callable[[str], None]
+INTERVAL = timedelta(seconds=3)
 
 
 def ignore(text: str) -> None:
@@ -14,11 +15,11 @@ def ignore(text: str) -> None:
 
 
 class Reporter:
-    """Passes on at most one message per `interval`, and none before the first has passed."""
+    """Passes on at most one message per `INTERVAL`, and none before the first has passed."""
 
-    def __init__(self, listener: Listener, interval: timedelta = timedelta(seconds=3)) -> None:
+    def __init__(self, listener: Listener) -> None:
         self._listener = listener
-        self._interval_s = interval.total_seconds()
+        self._interval_s = INTERVAL.total_seconds()
         self._began = self._last = time.monotonic()
 
     def tick(self, describe: Callable[[], str]) -> None:
