@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from horarium import errors
 from horarium.cli import client, options, output
 from horarium.manifests import manifest
 
+MASK = "***"
+
 
 def apply(invocation: options.Invocation, server: client.Client, wanted: manifest.Manifest, dry_run: bool) -> int:
     """How many jobs were created or changed, or would be; each is told on stderr. Jobs of other owners are refused."""
     count = 0
-    for job in wanted.resolved():
+    jobs = wanted.resolved()
+    for job in jobs:
         current = _find(server, job["name"])
         if current is not None:
             _check_owner(current, job)
@@ -21,20 +25,31 @@ def apply(invocation: options.Invocation, server: client.Client, wanted: manifes
         if verb != "unchanged" and not dry_run:
             server.request("PUT", _path(job["name"]), body=job)
         output.say(invocation, f"{'would be ' if dry_run and verb != 'unchanged' else ''}{verb:<9} {job['name']}")
+    for name in _left_over(server, jobs):
+        output.say(invocation, f"not here any more: {name} (`horarium jobs delete {name}` removes it)")
     return count
+
+
+def _left_over(server: client.Client, jobs: Sequence[dict[str, Any]]) -> list[str]:
+    """Names of jobs that the manifest owns and no longer holds."""
+    owners = sorted({job["managed_by"] for job in jobs if job.get("managed_by")})
+    owned = [job["name"] for owner in owners for job in server.pages("/v1/jobs", {"managed_by": owner})]
+    return sorted({*owned} - {job["name"] for job in jobs})
 
 
 def _verb(current: dict[str, Any] | None, job: dict[str, Any]) -> str:
     if current is None:
         return "created"
-    return "changed" if any(not _agrees(current.get(member), value) for member, value in job.items()) else "unchanged"
+    # A retry policy is shown with all its defaults; the manifest names a few members.
+    shown = {**current, "retry": {name: current["retry"].get(name) for name in job.get("retry") or {}}}
+    return "unchanged" if all(_agrees(shown.get(member), value) for member, value in job.items()) else "changed"
 
 
 def _agrees(current: Any, wanted: Any) -> bool:
     """Whether a job has what the manifest says. A secret is shown masked: it is taken to agree."""
     if isinstance(wanted, dict) and isinstance(current, dict):
-        return all(_agrees(current.get(name), value) for name, value in wanted.items())
-    return bool(current == wanted or current == "***")
+        return current.keys() == wanted.keys() and all(_agrees(current[name], wanted[name]) for name in wanted)
+    return current in (wanted, MASK)
 
 
 def _check_owner(current: dict[str, Any], job: dict[str, Any]) -> None:
