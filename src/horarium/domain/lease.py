@@ -78,15 +78,21 @@ class Leases:
         return run
 
     def heartbeat(
-        self, worker_id: str, listed: Sequence[tuple[UUID, int]], now: float, knows: Callable[[UUID], bool]
+        self,
+        worker_id: str,
+        listed: Sequence[tuple[UUID, int]],
+        now: float,
+        knows: Callable[[UUID], bool],
+        tenant: str | None = None,
     ) -> Heard:
         """A worker tells which (run, token) it holds: extend those, name the lost ones and the ones to stop.
 
         A lease is never extended beyond timeout + 10 s. Counts, for `unlisted_by`, the runs the worker does not know of.
         `knows` tells whether this memory can judge a run at all: during a take-over, what it has not loaded is not lost.
+        A worker of one `tenant` neither extends nor loses another's runs, whatever it calls itself.
         """
         heard = Heard()
-        held = self._by_worker.get(worker_id, {})
+        held = self._visible(worker_id, tenant)
         for run_id, token in listed:
             run = held.get(run_id)
             if run is None or run.token != token:
@@ -101,9 +107,15 @@ class Leases:
             run.unlisted += 1
         return heard
 
-    def unlisted_by(self, worker_id: str) -> list[LiveRun]:
-        """The runs leased to a worker that two heartbeats in a row did not list: the lease's answer was lost."""
+    def _visible(self, worker_id: str, tenant: str | None) -> dict[UUID, LiveRun]:
         held = self._by_worker.get(worker_id, {})
+        if tenant is None:
+            return held
+        return {run_id: run for run_id, run in held.items() if run.tenant_id == tenant}
+
+    def unlisted_by(self, worker_id: str, tenant: str | None = None) -> list[LiveRun]:
+        """The runs leased to a worker that two heartbeats in a row did not list: the lease's answer was lost."""
+        held = self._visible(worker_id, tenant)
         return [run for run in held.values() if run.unlisted >= UNLISTED_LIMIT]
 
     def request_cancel(self, run_id: UUID, now: float) -> bool:

@@ -25,6 +25,7 @@ from horarium.store.run_logs import LogRow
 ALL_TENANTS = "*"
 MAX_RESULT_BYTES = 64 * 1024
 MAX_MESSAGE_CHARS = 16 * 1024
+MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1
 MAX_RETRY_IN_S = 366 * 86400.0
 
 
@@ -48,7 +49,7 @@ class WorkerCalls:
             tuple((queue.name, float(queue.weight)) for queue in request.queues),
             None if request.handlers is None else frozenset(request.handlers),
             request.strict,
-            None if actor.tenant_id == ALL_TENANTS else actor.tenant_id,
+            _tenant_of(actor),
         )
         leases = await self._dispatcher.lease(request.worker.id, wanted, request.slots, request.wait_s)
         return _leases(leases, drain=self._dispatcher.draining)
@@ -60,15 +61,15 @@ class WorkerCalls:
         self._registry.beat(worker_id)
         listed = [(_uuid(run.run_id), run.fencing_token) for run in request.runs]
         now = self._leader.clock.monotonic()
-        heard = self._leader.ready.leases.heartbeat(worker_id, listed, now, self._leader.knows)
+        heard = self._leader.ready.leases.heartbeat(worker_id, listed, now, self._leader.knows, _tenant_of(actor))
         lost = set(heard.lost)
         for (run_id, _), run in zip(listed, request.runs, strict=True):
-            if run.progress is not None and run_id not in lost:
+            if run.progress is not None and run_id not in lost and self._is_of_tenant(run_id, actor):
                 self._leader.progress[run_id] = msgspec.json.encode(run.progress).decode()
-        logs = [row for run in request.runs if run.logs for row in self._log_rows(run)]
+        logs = [row for run in request.runs if run.logs for row in self._log_rows(run, actor)]
         if logs:
             await self._completer.report([], logs)
-        await self._reaper.take_back(worker_id)
+        await self._reaper.take_back(worker_id, _tenant_of(actor))
         return messages.encode(
             messages.HeartbeatResponse(
                 self._leader.ready.leases.lease_s,
@@ -82,10 +83,10 @@ class WorkerCalls:
         request = reading.decode(messages.report_requests, body)
         self._registry.beat(request.worker.id)
         reports = [_report(result) for result in request.results]
-        foreign = {report.run_id for report in reports if not self._is_of_tenant(report.run_id, actor)}
+        foreign = {report.run_id for report in reports if not self._may_end(report, actor)}
         if foreign:
             reports = [report for report in reports if report.run_id not in foreign]
-        logs = [row for result in request.results if result.logs for row in self._log_rows(result)]
+        logs = [row for result in request.results if result.logs for row in self._log_rows(result, actor)]
         taken = await self._completer.report(reports, logs)
         lost = [str(run_id) for run_id in (*taken.lost, *foreign)]
         return messages.encode(messages.ReportResponse([str(run_id) for run_id in taken.accepted], lost))
@@ -93,23 +94,28 @@ class WorkerCalls:
     async def stop(self, actor: Actor, body: bytes) -> bytes:
         """A worker says goodbye."""
         request = reading.decode(messages.stop_requests, body)
-        self._registry.stopped(request.worker.id)
+        self._registry.stopped(request.worker.id, actor.tenant_id)
         return b"{}"
+
+    def _may_end(self, report: Report, actor: Actor) -> bool:
+        return 0 <= report.token <= MAX_INT64 and self._is_of_tenant(report.run_id, actor)
 
     def _is_of_tenant(self, run_id: UUID, actor: Actor) -> bool:
         """A worker's key has one tenant: it cannot end another tenant's run, whatever token it names."""
         run = self._leader.ready.leases.get(run_id)
         return run is None or actor.tenant_id in (run.tenant_id, ALL_TENANTS)
 
-    def _log_rows(self, run: messages.HeldRun | messages.Result) -> list[LogRow]:
+    def _log_rows(self, run: messages.HeldRun | messages.Result, actor: Actor) -> list[LogRow]:
         run_id, now = _uuid(run.run_id), self._leader.clock.time()
+        if not self._is_of_tenant(run_id, actor):
+            return []
         held = self._leader.ready.runs.get(run_id)
         attempt = held.attempt if held is not None else 0
         return [
             LogRow(
                 run_id,
                 attempt,
-                line.seq,
+                min(max(line.seq, 0), MAX_INT32),
                 clocks.to_datetime(now - min(line.ago_s, 86400.0)),
                 line.level,
                 clean(line.message[:MAX_MESSAGE_CHARS]),
@@ -117,6 +123,11 @@ class WorkerCalls:
             )
             for line in run.logs
         ]
+
+
+def _tenant_of(actor: Actor) -> str | None:
+    """The tenant whose runs a worker sees; None for a worker of all tenants."""
+    return None if actor.tenant_id == ALL_TENANTS else actor.tenant_id
 
 
 def _leases(leases: list[str], *, drain: bool = False) -> bytes:

@@ -36,7 +36,10 @@ Ended = Callable[[LiveRun, Name], None]
 
 
 class Report(NamedTuple):
-    """How one attempt ended. `result`, `error` and `progress` are JSON texts; `error` has `class`, `message`, `traceback`."""
+    """How one attempt ended. `result`, `error` and `progress` are JSON texts; `error` has `class`, `message`, `traceback`.
+
+    `by_leader`: the leader's own finding, which counts only while it leads the shard.
+    """
 
     run_id: UUID
     token: int
@@ -45,6 +48,12 @@ class Report(NamedTuple):
     error: dict[str, Any] | None = None
     retry_in: timedelta | None = None
     progress: str | None = None
+    by_leader: bool = False
+
+    @property
+    def held(self) -> runs.Held:
+        """The attempt that it is about."""
+        return runs.Held(self.run_id, self.token)
 
 
 class Taken(NamedTuple):
@@ -94,12 +103,14 @@ class Completer:
 
     async def give_back(self, held: Sequence[tuple[UUID, int]]) -> None:
         """Runs whose lease never reached a worker: back to the front of their lane, without using an attempt."""
-        await self.report([Report(run_id, token, Outcome.INTERRUPTED) for run_id, token in held])
+        await self.report([Report(run_id, token, Outcome.INTERRUPTED, by_leader=True) for run_id, token in held])
 
     async def refuse(self, held: Sequence[tuple[UUID, int]], reason: str) -> None:
         """Runs that no worker can take: dead letters with a reason (rule N2)."""
         error = {"class": "Refused", "message": reason}
-        await self.report([Report(run_id, token, Outcome.DISCARD, error=error) for run_id, token in held])
+        await self.report(
+            [Report(run_id, token, Outcome.DISCARD, error=error, by_leader=True) for run_id, token in held]
+        )
 
     async def settle(self) -> None:
         """Wait for the commits that are under way."""
@@ -137,43 +148,42 @@ class Completer:
                     request.answer.set_exception(error)
             return
         for request in batch:
-            ids = [report.run_id for report in request.reports]
-            taken = Taken([i for i in ids if i in accepted], [i for i in ids if i not in accepted])
+            good = [report.run_id for report in request.reports if report.held in accepted]
+            late = [report.run_id for report in request.reports if report.held not in accepted]
+            taken = Taken(good, late)
             if not request.answer.done():
                 request.answer.set_result(taken)
 
-    async def _take_in(self, batch: list[Request]) -> set[UUID]:
+    async def _take_in(self, batch: list[Request]) -> set[runs.Held]:
         """Split by outcome: success is one statement, the others need a decision each."""
         # One report for each attempt: of two that name the same run and token the first one counts.
-        reports = {
-            (report.run_id, report.token): report for request in reversed(batch) for report in reversed(request.reports)
-        }
+        reports = {report.held: report for request in reversed(batch) for report in reversed(request.reports)}
         good = [report for report in reports.values() if report.outcome is Outcome.SUCCEEDED]
-        others = [report for report in reports.values() if report.outcome is not Outcome.SUCCEEDED]
+        others = {held: report for held, report in reports.items() if report.outcome is not Outcome.SUCCEEDED}
         logs = [row for request in batch for row in request.logs]
-        accepted: set[UUID] = set()
+        accepted: set[runs.Held] = set()
         if good:
-            accepted |= await self._succeed(good)
+            accepted.update(await self._succeed(good))
         if others:
-            accepted |= await self._decide(others)
-        late = [report for report in reports.values() if report.run_id not in accepted]
+            accepted.update(await self._decide(others))
+        late = [held for held in reports if held not in accepted]
         if late or logs:
             accepted |= await self._look_again(late, logs)
         return accepted
 
-    async def _succeed(self, reports: list[Report]) -> set[UUID]:
+    async def _succeed(self, reports: list[Report]) -> list[runs.Held]:
         try:
             ended = await self._end_succeeded(reports)
         except (asyncpg.DataError, asyncpg.ProgramLimitExceededError):
-            ended = [run_id for report in reports for run_id in await self._succeed_alone(report)]
-        for run_id in ended:
-            self._forget(run_id, Name.RUNS_SUCCEEDED)
+            ended = [held for report in reports for held in await self._succeed_alone(report)]
+        for held in ended:
+            self._forget(held.id, Name.RUNS_SUCCEEDED)
         if ended:
             self._events.tell(Name.RUNS_SUCCEEDED, count=len(ended))
             self._leader.on_ready()
-        return set(ended)
+        return ended
 
-    async def _end_succeeded(self, reports: Sequence[Report]) -> list[UUID]:
+    async def _end_succeeded(self, reports: Sequence[Report]) -> list[runs.Held]:
         ids = [report.run_id for report in reports]
         tokens = [report.token for report in reports]
         results = [report.result for report in reports]
@@ -181,37 +191,38 @@ class Completer:
         async with self._database.connection() as connection:
             return await runs.succeed(connection, ids, tokens, results, progress)
 
-    async def _succeed_alone(self, report: Report) -> list[UUID]:
+    async def _succeed_alone(self, report: Report) -> list[runs.Held]:
         """One result of a batch was refused by the database: each goes alone, and the one at fault without its result."""
         try:
             return await self._end_succeeded([report])
         except (asyncpg.DataError, asyncpg.ProgramLimitExceededError):
             return await self._end_succeeded([report._replace(result=None)])
 
-    async def _decide(self, reports: list[Report]) -> set[UUID]:
+    async def _decide(self, reports: dict[runs.Held, Report]) -> list[runs.Held]:
         """Fetch, decide, store, tell."""
-        by_id = {report.run_id: report for report in reports}
         now = self._leader.clock.now()
         effects = Effects()
+        by_leader = [report.by_leader for report in reports.values()]
+        ids, tokens = [held.id for held in reports], [held.token for held in reports]
         async with self._database.transaction() as connection:
-            rows = await runs.lock_held(connection, list(by_id), [report.token for report in by_id.values()])
-            for run_id, row in rows.items():
-                _decide_one(by_id[run_id], row, now, effects)
+            rows = await runs.lock_held(connection, ids, tokens, by_leader, self._leader.named_terms())
+            ended = [runs.Held(row["id"], row["fencing_token"]) for row in rows]
+            for held, row in zip(ended, rows, strict=True):
+                _decide_one(reports[held], row, now, effects)
             await runs.wait_again(connection, effects.waiting)
             await runs.finish(connection, effects.finished)
             await dead_letters.insert(connection, effects.letters)
         self._after(effects)
-        return set(rows)
+        return ended
 
-    async def _look_again(self, late: list[Report], logs: Sequence[run_logs.LogRow]) -> set[UUID]:
+    async def _look_again(self, late: list[runs.Held], logs: Sequence[run_logs.LogRow]) -> set[runs.Held]:
         """Repeats of a report that was taken in before are accepted again; logs are kept."""
         async with self._database.connection() as connection:
             await run_logs.insert(connection, logs)
             if not late:
                 return set()
-            ids, tokens = [report.run_id for report in late], [report.token for report in late]
-            repeats = await runs.already_reported(connection, ids, tokens)
-        refused = [report.run_id for report in late if report.run_id not in repeats]
+            repeats = await runs.already_reported(connection, late)
+        refused = [held.id for held in late if held not in repeats]
         if refused:
             self._events.tell(Name.REPORTS_REFUSED, count=len(refused), run_ids=refused)
         return repeats
@@ -261,7 +272,9 @@ def _decide_one(report: Report, row: asyncpg.Record, now: datetime, effects: Eff
     if decision.final is None:
         assert decision.ready_at is not None  # noqa: S101 - a decision is either final or says when to go on
         effects.waiting.append(
-            runs.WaitAgain(run_id, report.token, decision.ready_at, decision.attempt, decision.snoozes, kept)
+            runs.WaitAgain(
+                run_id, report.token, decision.ready_at, decision.attempt, decision.snoozes, kept, report.by_leader
+            )
         )
         if decision.at_front:
             effects.at_front.add(run_id)
@@ -269,7 +282,9 @@ def _decide_one(report: Report, row: asyncpg.Record, now: datetime, effects: Eff
         return
     message = _ending(decision.final, row, error)
     effects.finished.append(
-        runs.Finish(run_id, report.token, decision.final, message, kept, report.progress, decision.attempt)
+        runs.Finish(
+            run_id, report.token, decision.final, message, kept, report.progress, decision.attempt, report.by_leader
+        )
     )
     effects.told[run_id] = Name.RUNS_CANCELLED
     if decision.final is RunState.DEAD:

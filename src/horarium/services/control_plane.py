@@ -67,7 +67,7 @@ class ControlPlane:
         self.releaser = Releaser(database, self.leader, events)
         self.dispatcher = Dispatcher(database, self.leader, self.releaser, events, timing.early_claim)
         self.completer = Completer(database, self.leader, events)
-        self.reaper = Reaper(self.leader, self.completer, events)
+        self.reaper = Reaper(database, self.leader, self.completer, events)
         self.sweeper = Sweeper(database, self.leader, events, timing.sweep.total_seconds())
         self.owner = ShardOwner(database, self.leader, self.clock, events, node.id)
         self.rearmer = Rearmer(database, self.leader, events)
@@ -83,6 +83,7 @@ class ControlPlane:
                 "shard_owner": self.owner.run_once,
                 "scheduler": self.scheduler.run_once,
                 "reaper": self.reaper.run_once,
+                "leases": self.reaper.refresh_once,
                 "sweeper": self.sweeper.run_once,
                 "refill": self.sweeper.refill_once,
                 "edits": self.sweeper.follow_edits,

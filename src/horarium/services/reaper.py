@@ -7,20 +7,25 @@ Only time does that: a connection that breaks starts nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
 
 from horarium.domain.outcome import Outcome
 from horarium.domain.run import LiveRun
 from horarium.events import Events, Name
 from horarium.services.completer import Completer, Report
 from horarium.services.leader import Leader
+from horarium.store import runs
+from horarium.store.database import Database
 
 LOOK_EVERY_S = 0.5
+REFRESH_EVERY_S = 30.0
 
 
 class Reaper:
     """Ends attempts that will not end by themselves, through the same door as reports."""
 
-    def __init__(self, leader: Leader, completer: Completer, events: Events) -> None:
+    def __init__(self, database: Database, leader: Leader, completer: Completer, events: Events) -> None:
+        self._database = database
         self._leader = leader
         self._completer = completer
         self._events = events
@@ -37,21 +42,35 @@ class Reaper:
             await self._end(reports)
         return LOOK_EVERY_S
 
-    async def take_back(self, worker_id: str) -> None:
+    async def take_back(self, worker_id: str, tenant: str | None) -> None:
         """Runs leased to a worker that it does not know of: the answer to its request was lost."""
-        unknown = self._leader.ready.leases.unlisted_by(worker_id)
+        unknown = self._leader.ready.leases.unlisted_by(worker_id, tenant)
         if unknown:
             await self._end(list(_reports(unknown, Outcome.INTERRUPTED)))
+
+    async def refresh_once(self) -> float:
+        """Write down, now and then, how far memory has extended the leases of long runs: for people who look at rows."""
+        now = self._leader.clock.monotonic()
+        leases = self._leader.ready.leases
+        long = [run for run in leases.all() if now - run.started_at > REFRESH_EVERY_S]
+        if long:
+            ids, tokens = [run.id for run in long], [run.token for run in long]
+            async with self._database.connection() as connection:
+                await runs.refresh_leases(connection, ids, tokens, timedelta(seconds=leases.lease_s))
+        return REFRESH_EVERY_S
 
     async def _end(self, reports: list[Report]) -> None:
         lapsed = [report.run_id for report in reports if report.outcome is Outcome.LOST]
         if lapsed:
             self._events.tell(Name.LEASES_LAPSED, count=len(lapsed), run_ids=lapsed)
-        taken = await self._completer.report(reports)
-        for run_id in taken.lost:
-            # The row is not what memory thought: the sweep takes it up again as it is.
-            self._leader.ready.gone(run_id)
+        await self._completer.report(reports)
+        leases = self._leader.ready.leases
+        for report in reports:
+            held = leases.get(report.run_id)
+            if held is not None and held.token == report.token:
+                # The row is not what memory thought, or is gone: the sweep takes it up again as it is.
+                self._leader.ready.gone(report.run_id)
 
 
-def _reports(runs: Iterable[LiveRun], outcome: Outcome) -> Iterable[Report]:
-    return (Report(run.id, run.token, outcome) for run in runs)
+def _reports(found: Iterable[LiveRun], outcome: Outcome) -> Iterable[Report]:
+    return (Report(run.id, run.token, outcome, by_leader=True) for run in found)

@@ -51,6 +51,8 @@ class Registry:
         """A worker asked for runs: now its queues, slots and handlers are known."""
         held = self._leader.ready.leases.held_by(request.worker.id)
         known = self.workers.get(request.worker.id)
+        if known is not None and known.tenant_id != tenant_id:
+            return  # another tenant's worker has this id already; leases are told apart by tenant all the same
         now = self._leader.clock.monotonic()
         if known is not None and known.info == request.worker:
             known.heard_at = now
@@ -68,9 +70,11 @@ class Registry:
         if known is not None:
             known.heard_at = self._leader.clock.monotonic()
 
-    def stopped(self, worker_id: str) -> None:
+    def stopped(self, worker_id: str, tenant_id: str) -> None:
         """A worker said goodbye."""
-        if self.workers.pop(worker_id, None) is not None:
+        known = self.workers.get(worker_id)
+        if known is not None and known.tenant_id == tenant_id:
+            del self.workers[worker_id]
             self._said_goodbye.add(worker_id)
 
     async def run_once(self) -> float:

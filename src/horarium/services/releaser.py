@@ -54,7 +54,7 @@ class Releaser:
         stands_for: dict[LiveRun, LiveRun] = dict(released.coalesced)
         given_up = [*released.skipped, *stands_for]
         async with self._database.transaction() as connection:
-            dropped = await runs.drop_waiting(connection, [run.id for run in given_up])
+            dropped = await runs.drop_waiting(connection, [run.id for run in given_up], self._leader.named_terms())
             rows = [self._skip_row(tick, stands_for) for tick in dropped]
             await skips.insert(connection, rows)
             asked = await runs.request_cancel(connection, [run.id for run in released.to_cancel], ASKED_BY)

@@ -108,7 +108,7 @@ class Sweeper:
             if row["fencing_token"] > run.token and run.phase in (Phase.LANE, Phase.WHEEL, Phase.HELD):
                 self._leader.ready.gone(run.id)
                 return self._take_up(row)
-        elif run.phase is Phase.RUNNING and row["fencing_token"] == run.token:
+        elif run.phase is Phase.RUNNING and row["fencing_token"] >= run.token:
             # The end of an attempt whose answer was lost: the row waits again.
             self._leader.ready.wait_again(run.id, clocks.to_seconds(row["ready_at"]), row["attempt"])
             return True

@@ -82,6 +82,7 @@ class WaitAgain(NamedTuple):
     attempt: int
     snoozes: int
     failures: str | None
+    by_leader: bool
 
 
 class Finish(NamedTuple):
@@ -94,6 +95,14 @@ class Finish(NamedTuple):
     failures: str | None
     progress: str | None
     attempt: int
+    by_leader: bool
+
+
+class Held(NamedTuple):
+    """An attempt: a run under the token of one claim."""
+
+    id: UUID
+    token: int
 
 
 async def insert(connection: asyncpg.Connection, rows: Sequence[RunRow]) -> None:
@@ -126,18 +135,24 @@ async def succeed(
     tokens: Sequence[int],
     results: Sequence[str | None],
     progress: Sequence[str | None],
-) -> list[UUID]:
-    """End runs as succeeded; returns the ids that were still held under their token."""
+) -> list[Held]:
+    """End runs as succeeded; returns the ones that were still held under their token."""
     if not any(results) and not any(progress):
-        return [row[0] for row in await connection.fetch(SQL.succeed_plain, ids, tokens)]
-    return [row[0] for row in await connection.fetch(SQL.succeed, ids, tokens, results, progress)]
+        return [Held(*row) for row in await connection.fetch(SQL.succeed_plain, ids, tokens)]
+    return [Held(*row) for row in await connection.fetch(SQL.succeed, ids, tokens, results, progress)]
 
 
 async def lock_held(
-    connection: asyncpg.Connection, ids: Sequence[UUID], tokens: Sequence[int]
-) -> dict[UUID, asyncpg.Record]:
-    """The rows that are running under these tokens, locked, with their retry policy (`retry`, JSON text)."""
-    return {row["id"]: row for row in await connection.fetch(SQL.lock_held, list(ids), list(tokens))}
+    connection: asyncpg.Connection, ids: Sequence[UUID], tokens: Sequence[int], by_leader: Sequence[bool], terms: Terms
+) -> list[asyncpg.Record]:
+    """The rows that are running under these tokens, locked, with their retry policy (`retry`, JSON text).
+
+    Where `by_leader`, only in shards that are still led under `terms`.
+    """
+    rows: list[asyncpg.Record] = await connection.fetch(
+        SQL.lock_held, list(ids), list(tokens), list(by_leader), terms.shards, terms.terms
+    )
+    return rows
 
 
 async def wait_again(connection: asyncpg.Connection, rows: Sequence[WaitAgain]) -> None:
@@ -152,9 +167,10 @@ async def finish(connection: asyncpg.Connection, rows: Sequence[Finish]) -> None
         await connection.execute(SQL.finish, *map(list, zip(*rows, strict=True)))
 
 
-async def already_reported(connection: asyncpg.Connection, ids: Sequence[UUID], tokens: Sequence[int]) -> set[UUID]:
-    """Of these (id, token) the ones whose report was taken in before."""
-    return {row[0] for row in await connection.fetch(SQL.already_reported, list(ids), list(tokens))}
+async def already_reported(connection: asyncpg.Connection, held: Sequence[Held]) -> set[Held]:
+    """Of these attempts the ones whose report was taken in before."""
+    ids, tokens = [each.id for each in held], [each.token for each in held]
+    return {Held(*row) for row in await connection.fetch(SQL.already_reported, ids, tokens)}
 
 
 async def end_waiting(
@@ -207,11 +223,6 @@ async def refresh_leases(
         await connection.execute(SQL.refresh_leases, list(ids), list(tokens), lease)
 
 
-async def drop_waiting(connection: asyncpg.Connection, ids: Sequence[UUID]) -> list[Retracted]:
+async def drop_waiting(connection: asyncpg.Connection, ids: Sequence[UUID], terms: Terms) -> list[Retracted]:
     """Take away ticks that have not started; runs that are running meanwhile are left out."""
-    return [Retracted(*row) for row in await connection.fetch(SQL.drop_waiting, list(ids))]
-
-
-async def relabel(connection: asyncpg.Connection, job_id: UUID, target_key: str) -> list[UUID]:
-    """Give the waiting runs of an edited job its queue, priority and target; returns the ones that changed."""
-    return [row[0] for row in await connection.fetch(SQL.labels_of_job, job_id, target_key)]
+    return [Retracted(*row) for row in await connection.fetch(SQL.drop_waiting, list(ids), terms.shards, terms.terms)]

@@ -57,7 +57,7 @@ INSERT INTO history (id, job_id, scheduled_for, ready_at, started_at, fencing_to
 SELECT id, job_id, scheduled_for, ready_at, started_at, fencing_token, job_version, shard, priority, attempt, 'succeeded',
        trigger, tenant_id, queue, target_key, worker_id, rerun_of, timeout_s, payload, target, retry, failures, result, progress
 FROM done
-RETURNING id;
+RETURNING id, fencing_token;
 
 -- name: succeed_plain
 -- The same for runs that gave nothing back and told no progress: most of them.
@@ -72,26 +72,34 @@ INSERT INTO history (id, job_id, scheduled_for, ready_at, started_at, fencing_to
 SELECT id, job_id, scheduled_for, ready_at, started_at, fencing_token, job_version, shard, priority, attempt, 'succeeded',
        trigger, tenant_id, queue, target_key, worker_id, rerun_of, timeout_s, payload, target, retry, failures
 FROM done
-RETURNING id;
+RETURNING id, fencing_token;
 
 -- name: lock_held
 -- The rows behind reports that need a decision, with the policy each was made under. By (id, token); a stale token finds none.
+-- What a leader ends by itself ($3) counts only in shards whose term is still its own ($4, $5).
+WITH led AS MATERIALIZED (
+    SELECT s.shard FROM shards s JOIN unnest($4::smallint[], $5::bigint[]) AS mine(shard, term)
+    ON mine.shard = s.shard AND mine.term = s.term
+)
 SELECT r.id, r.job_id, r.shard, r.tenant_id, r.queue, r.target_key, r.scheduled_for, r.ready_at, r.started_at, r.attempt,
        r.snoozes, r.fencing_token, r.worker_id, r.failures, r.cancel_requested_by, r.trigger, r.priority,
        coalesce(r.retry, j.retry, '{}') AS retry, coalesce(r.timeout_s, j.timeout_s) AS timeout_s
-FROM unnest($1::uuid[], $2::bigint[]) AS x(id, token)
+FROM unnest($1::uuid[], $2::bigint[], $3::boolean[]) AS x(id, token, by_leader)
 JOIN runs r ON r.id = x.id AND r.fencing_token = x.token AND r.state = 'running'
 LEFT JOIN jobs j ON j.id = r.job_id
+WHERE NOT x.by_leader OR r.shard IN (SELECT shard FROM led)
 ORDER BY r.id
 FOR UPDATE OF r;
 
 -- name: wait_again
 -- Back to waiting: after a failed or lost attempt, a snooze, or an interruption (which uses no attempt). By (id, token).
+-- An attempt that its leader ended loses its token at once: what its worker says later is stale, not a repeat.
 UPDATE runs r
-SET state = 'waiting', ready_at = x.ready_at, attempt = x.attempt, snoozes = x.snoozes, failures = x.failures,
+SET fencing_token = CASE WHEN x.by_leader THEN nextval('fencing_tokens') ELSE r.fencing_token END,
+    state = 'waiting', ready_at = x.ready_at, attempt = x.attempt, snoozes = x.snoozes, failures = x.failures,
     started_at = NULL, lease_expires_at = NULL, worker_id = NULL
-FROM unnest($1::uuid[], $2::bigint[], $3::timestamptz[], $4::smallint[], $5::smallint[], $6::jsonb[])
-     AS x(id, token, ready_at, attempt, snoozes, failures)
+FROM unnest($1::uuid[], $2::bigint[], $3::timestamptz[], $4::smallint[], $5::smallint[], $6::jsonb[], $7::boolean[])
+     AS x(id, token, ready_at, attempt, snoozes, failures, by_leader)
 WHERE r.id = x.id AND r.fencing_token = x.token AND r.state = 'running'
 RETURNING r.id;
 
@@ -99,22 +107,23 @@ RETURNING r.id;
 -- Ends runs in any final state, with the error and all attempts. By (id, token).
 WITH done AS (
     DELETE FROM runs r
-    USING unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::jsonb[], $6::jsonb[], $7::smallint[])
-          AS x(id, token, final, error, failures, progress, attempt)
+    USING unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::jsonb[], $6::jsonb[], $7::smallint[], $8::boolean[])
+          AS x(id, token, final, error, failures, progress, attempt, by_leader)
     WHERE r.id = x.id AND r.fencing_token = x.token
-    RETURNING r.*, x.final, x.error, x.failures AS all_failures, x.progress, x.attempt AS last_attempt
+    RETURNING r.*, x.final, x.error, x.failures AS all_failures, x.progress, x.attempt AS last_attempt,
+              CASE WHEN x.by_leader THEN nextval('fencing_tokens') ELSE r.fencing_token END AS last_token
 )
 INSERT INTO history (id, job_id, scheduled_for, ready_at, started_at, fencing_token, job_version, shard, priority, attempt, state,
                      trigger, tenant_id, queue, target_key, worker_id, rerun_of, timeout_s, payload, target, retry, failures,
                      error, progress)
-SELECT id, job_id, scheduled_for, ready_at, started_at, fencing_token, job_version, shard, priority, last_attempt, final,
+SELECT id, job_id, scheduled_for, ready_at, started_at, last_token, job_version, shard, priority, last_attempt, final,
        trigger, tenant_id, queue, target_key, worker_id, rerun_of, timeout_s, payload, target, retry, all_failures, error, progress
 FROM done
 RETURNING id;
 
 -- name: already_reported
 -- Reports that are repeats: the run has ended, or waits again, under the very token that is reported.
-SELECT x.id FROM unnest($1::uuid[], $2::bigint[]) AS x(id, token)
+SELECT x.id, x.token FROM unnest($1::uuid[], $2::bigint[]) AS x(id, token)
 WHERE EXISTS (SELECT FROM history h WHERE h.id = x.id AND h.fencing_token = x.token)
    OR EXISTS (SELECT FROM runs r WHERE r.id = x.id AND r.fencing_token = x.token AND r.state = 'waiting' AND x.token > 0);
 
@@ -183,14 +192,11 @@ FROM unnest($1::uuid[], $2::bigint[]) AS x(id, token)
 WHERE r.id = x.id AND r.fencing_token = x.token AND r.state = 'running';
 
 -- name: drop_waiting
--- Takes ticks away that the overlap rule does not start; the same transaction writes them to skips.
-DELETE FROM runs WHERE id = ANY($1::uuid[]) AND state = 'waiting'
+-- Takes ticks away that the overlap rule does not start; the same transaction writes them to skips. Only in shards whose term
+-- is still ours ($2, $3).
+WITH led AS MATERIALIZED (
+    SELECT s.shard FROM shards s JOIN unnest($2::smallint[], $3::bigint[]) AS mine(shard, term)
+    ON mine.shard = s.shard AND mine.term = s.term
+)
+DELETE FROM runs WHERE id = ANY($1::uuid[]) AND state = 'waiting' AND shard IN (SELECT shard FROM led)
 RETURNING id, job_id, shard, tenant_id, scheduled_for, ready_at;
-
--- name: labels_of_job
--- What memory holds of a job's waiting runs, after an edit. Index runs_job.
-UPDATE runs r SET queue = j.queue, priority = j.priority, target_key = $2
-FROM jobs j
-WHERE r.job_id = $1 AND j.id = r.job_id AND r.state = 'waiting' AND r.target IS NULL
-  AND (r.queue, r.priority, r.target_key) IS DISTINCT FROM (j.queue, j.priority, $2)
-RETURNING r.id;
