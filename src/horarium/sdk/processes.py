@@ -6,9 +6,6 @@ A child that should stop gets SIGTERM, which raises in its handler; five seconds
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import signal
 import socket
 import sys
 from datetime import timedelta
@@ -18,15 +15,13 @@ import msgspec
 
 from horarium.protocol import messages
 from horarium.sdk import attempt as attempts
-from horarium.sdk import handlers, outcome, pipe, signals
-
-KILL_AFTER_S = 5.0
+from horarium.sdk import handlers, outcome, pipe, process_group, signals
 
 
 class Processes:
     """The children of one worker. `app` is the application they load, `module:attribute`."""
 
-    def __init__(self, app: str, kill_after_s: float = KILL_AFTER_S) -> None:
+    def __init__(self, app: str, kill_after_s: float = process_group.KILL_AFTER_S) -> None:
         self._app = app
         self._kill_after_s = kill_after_s
         self._idle: list[_Child] = []
@@ -35,7 +30,7 @@ class Processes:
     async def call(self, handler: handlers.Handler[..., Any], attempt: attempts.Attempt) -> object:
         """Carry out the attempt in a child and return, or raise, what the handler did."""
         child = self._idle.pop() if self._idle else await self._spawn()
-        attempt.interrupter = child.interrupt
+        attempt.interrupter = child.group.interrupt
         try:
             if attempt.stop is not None:  # while the child was starting
                 raise asyncio.CancelledError
@@ -51,7 +46,7 @@ class Processes:
         """Kill all children."""
         for child in list(self._all):
             self._remove(child)
-            await child.process.wait()
+            await child.group.wait()
 
     async def _spawn(self) -> _Child:
         ours, theirs = socket.socketpair()
@@ -72,7 +67,7 @@ class Processes:
 
     def _remove(self, child: _Child) -> None:
         self._all.discard(child)
-        child.kill()
+        child.group.kill()
         child.writer.close()
 
 
@@ -86,12 +81,10 @@ class _Child:
         writer: asyncio.StreamWriter,
         kill_after_s: float,
     ) -> None:
-        self.process = process
+        self.group = process_group.ProcessGroup(process, kill_after_s)
         self.writer = writer
         self.is_fit = False
         self._reader = reader
-        self._kill_after_s = kill_after_s
-        self._killing: asyncio.TimerHandle | None = None
 
     async def load(self, app: str) -> None:
         """Have it load the application; what that raises is raised here, too."""
@@ -112,43 +105,20 @@ class _Child:
                 case pipe.Moved(fraction, message):
                     attempt.set_progress(fraction, message)
                 case pipe.Returned(value):
-                    self.is_fit = self._killing is None
+                    self.is_fit = not self.group.was_interrupted
                     return None if bytes(value) == b"null" else value
                 case pipe.Raised() as raised:
-                    self.is_fit = self._killing is None
+                    self.is_fit = not self.group.was_interrupted
                     raise _rebuilt(raised)
-
-    def interrupt(self) -> None:
-        """Ask it to stop, and kill it soon."""
-        if self._killing is None:
-            self._signal(signal.SIGTERM)
-            self._killing = asyncio.get_running_loop().call_later(self._kill_after_s, self.kill)
-
-    def kill(self) -> None:
-        """Kill it and everything it started."""
-        if self._killing is not None:
-            self._killing.cancel()
-        self._signal(signal.SIGKILL)
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self.process.returncode is not None:  # its number may belong to another process by now
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, number)
 
     async def _receive(self) -> pipe.ToWorker:
         try:
             header = await self._reader.readexactly(pipe.HEADER_BYTES)
             return pipe.to_worker(await self._reader.readexactly(pipe.length(header)))
         except (asyncio.IncompleteReadError, OSError, ValueError, msgspec.DecodeError):
-            self.kill()
-            raise outcome.RemoteError(_obituary(await self.process.wait())) from None
-
-
-def _obituary(code: int) -> messages.ErrorInfo:
-    if code >= 0:
-        return messages.ErrorInfo("ProcessDied", f"the handler's process exited with status {code}")
-    return messages.ErrorInfo("ProcessDied", f"the handler's process was ended by {signal.Signals(-code).name}")
+            self.group.kill()
+            obituary = f"the handler's process {process_group.describe(await self.group.wait())}"
+            raise outcome.RemoteError(messages.ErrorInfo("ProcessDied", obituary)) from None
 
 
 def _rebuilt(raised: pipe.Raised) -> Exception:
