@@ -31,7 +31,7 @@ class Initializer:
         """
         workplace = self._new_workplace()
         self._initdb(workplace, self._data_directory.write_password())
-        self._single_user(workplace, f"CREATE DATABASE {directory.DATABASE}")
+        self._single_user(workplace, f"CREATE DATABASE {directory.DATABASE}", "-F")  # -F: does not sync
         if durable:
             processes.run([self._programs.program("initdb"), "-D", workplace.name, "--sync-only"], workplace)
         self._move_into_place(workplace.directory)
@@ -58,11 +58,11 @@ class Initializer:
         with self._nameless_file(password) as file:
             processes.run([*command, *options, *access, "--no-sync", "--no-instructions"], workplace, file)
 
-    def _single_user(self, workplace: processes.Workplace, sql: str) -> None:
+    def _single_user(self, workplace: processes.Workplace, sql: str, *options: str) -> None:
         """Run one statement without a server to connect to."""
         command = [self._programs.program("postgres"), "--single", "-D", workplace.name, "-c", "exit_on_error=on"]
         with self._nameless_file(f"{sql}\n") as file:
-            processes.run([*command, "postgres"], workplace, file)
+            processes.run([*command, *options, "postgres"], workplace, file)
 
     def _nameless_file(self, content: str) -> IO[bytes]:
         """Return a file that only the heirs of its descriptor can read: it has no name, and is the account's own."""
