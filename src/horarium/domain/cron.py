@@ -39,8 +39,9 @@ def next_fire(expression: str, zone: str, after: datetime) -> datetime | None:
     no fire within 50 years (S9).
     """
     parsed, tz = parse(expression), zones.zone(zone)
+    step = _next_wildcard if parsed.is_wildcard else _next_fixed
     try:
-        fire = _next_wildcard(parsed, tz, after) if parsed.is_wildcard else _next_fixed(parsed, tz, after)
+        fire = step(parsed, tz, after)
     except OverflowError:
         return None
     if fire - after > HORIZON:
@@ -54,9 +55,9 @@ def previous_fire(expression: str, zone: str, before: datetime) -> datetime | No
     Raises `InvalidScheduleError` for an expression or a zone that is refused.
     """
     parsed, tz = parse(expression), zones.zone(zone)
-    latest = _whole_second_before(before)
+    step_back = _previous_wildcard if parsed.is_wildcard else _previous_fixed
     try:
-        fire = _previous_wildcard(parsed, tz, latest) if parsed.is_wildcard else _previous_fixed(parsed, tz, latest)
+        fire = step_back(parsed, tz, _whole_second_before(before))
     except (OverflowError, errors.InvalidScheduleError):
         return None
     return fire if before - fire <= HORIZON else None

@@ -23,6 +23,8 @@ def count(expression: str, zone: str, after: datetime, until: datetime, cap: int
     Agrees with walking by `cron.next_fire` to the last fire. Raises `InvalidScheduleError` as that does.
     """
     parsed, tz = cron.parse(expression), zones.zone(zone)
+    if until <= after:
+        return 0, True
     parts = _wildcard_parts if parsed.is_wildcard else _fixed_parts
     total = 0
     for part in parts(_Clock(parsed, cap), tz, after, until):

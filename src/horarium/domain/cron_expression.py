@@ -66,7 +66,7 @@ def parse(expression: str) -> Expression:
     """
     fields = cron_syntax.read(expression)
     try:
-        engine = cronsim.CronSim(" ".join(_for_engine(each) for each in fields), datetime(2000, 1, 1))  # noqa: DTZ001
+        engine = cronsim.CronSim(" ".join(_for_engine(each) for each in fields), datetime(2000, 1, 1))  # noqa: DTZ001 - wall time
     except cronsim.CronSimError:
         # The text has passed our own grammar, so all that is left is a day of month that its months do not have.
         raise never_fires() from None

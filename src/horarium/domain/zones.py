@@ -86,8 +86,7 @@ def check_zone_data() -> None:
     """Raise `ConfigurationError` unless the packaged zone data are there and can be read; called at start-up (Z0)."""
     try:
         version, names = data_version(), known_names()
-        ZoneInfo("UTC").utcoffset(None)
-        ZoneInfo("America/New_York").utcoffset(None)
+        ZoneInfo.no_cache("America/New_York")
     except (ImportError, OSError, AttributeError, zoneinfo.ZoneInfoNotFoundError, ValueError) as error:
         raise errors.ConfigurationError(
             f"the zone data of the Python package {PACKAGE!r} are missing or cannot be read ({error}): reinstall it"
@@ -160,15 +159,16 @@ def shifts(tz: ZoneInfo, after: datetime, until: datetime) -> Iterator[Shift]:
 
 
 def _bisect(tz: ZoneInfo, low: datetime, high: datetime) -> Shift:
-    """The one change of clocks with low < `at` <= high, to the second."""
+    """The one change of clocks with low < `at` <= high. Changes fall on whole seconds, so fractions may be cut."""
+    low, high = low.replace(microsecond=0), high.replace(microsecond=0)
     before, after = _offset_at(low, tz), _offset_at(high, tz)
     while high - low > SECOND:
-        middle = low + (high - low) // SECOND // 2 * SECOND
+        middle = (low + (high - low) / 2).replace(microsecond=0)
         if _offset_at(middle, tz) == before:
             low = middle
         else:
             high = middle
-    return Shift(high.replace(microsecond=0), before, after)
+    return Shift(high, before, after)
 
 
 def _offset(wall_time: datetime, tz: ZoneInfo, fold: int) -> timedelta:
