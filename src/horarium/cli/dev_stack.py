@@ -142,7 +142,10 @@ async def _work(
         for command in _commands(wanted, url):
             children.start(command)
         if wanted.samples:
-            await asyncio.to_thread(_make_samples, wanted, url, is_new)
+            try:
+                await asyncio.to_thread(_make_samples, wanted, url, is_new)
+            except errors.HorariumError as error:  # renamed by hand, say: a sample is not worth an end
+                say(f"some sample jobs could not be made: {error}")
         announce(Running(url, dev_profile.write(url, wanted.data_dir.absolute())))
         while not stop.is_set() and not serving.done():
             for title, status in children.ended().items():
@@ -180,8 +183,7 @@ def _make_samples(wanted: Wanted, url: str, is_new: bool) -> None:
         "managed_by": "sdk:samples",
         "description": "Asks the server whether it is well.",
     }
-    with contextlib.suppress(errors.RequestError):  # paused, or renamed by hand: a sample is not worth a refusal
-        speaker.request("PUT", "/v1/jobs/name:sample.http", body=body)
+    speaker.request("PUT", "/v1/jobs/name:sample.http", body=body)
     if is_new:
         for handler in ("sample.flaky", "sample.hopeless"):
             speaker.post("/v1/jobs", {"target": {"handler": handler}, "run_at": "now"})

@@ -84,12 +84,13 @@ def name_all(commands: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def name_of(command: str) -> str:
-    """The program that the command is there for, with its first argument where that is a plain word."""
-    for words in _simple_commands(command):
-        named = _name(words)
-        if named:
-            return named
-    return "command"
+    """The program that the command is there for, with its first argument where that is a plain word.
+
+    One that only prepares, asks or says something counts where there is no other.
+    """
+    simple = list(_simple_commands(command))
+    named = (_name(words, besides) for besides in (_BESIDES, frozenset[str]()) for words in simple)
+    return next((name for name in named if name), "command")
 
 
 def _candidates(command: str, distinction: str) -> Iterator[str]:
@@ -144,18 +145,18 @@ def _skip_parentheses(parts: Iterator[str]) -> None:
             return
 
 
-def _name(words: Sequence[str]) -> str | None:
+def _name(words: Sequence[str], besides: frozenset[str]) -> str | None:
     rest = list(words)
     while rest and (rest[0] in _KEYWORDS or _ASSIGNMENT.match(rest[0])):
         rest.pop(0)
     if not rest:
         return None
     program = PurePosixPath(rest[0]).name
-    if program in _BESIDES:
+    if program in besides:
         return None
     if program in _STARTERS:
         operands, valued = _STARTERS[program]
-        return _name(_without_options(rest[1:], valued)[operands:])
+        return _name(_without_options(rest[1:], valued)[operands:], besides)
     if _INTERPRETERS.fullmatch(program):
         script = next((word for word in rest[1:] if not word.startswith("-")), None)
         return _slug(script) if script and not {"-c", "-e", "-r"} & set(rest[1:3]) else None

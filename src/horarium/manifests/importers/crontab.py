@@ -208,7 +208,7 @@ def _argv(line: str, shell: str) -> list[str]:
 
 def _named(drafts: Sequence[_Draft], wanted: Wanted, findings: list[Finding]) -> list[dict[str, Any]]:
     prefix = f"{wanted.name}." if wanted.prefix is None else wanted.prefix
-    commands = [(draft.entry.command, f"{draft.entry.user} {draft.entry.schedule}") for draft in drafts]
+    commands = [(split_input(draft.entry.command)[0], f"{draft.entry.user} {draft.entry.schedule}") for draft in drafts]
     jobs = []
     for draft, name in zip(drafts, command_names.name_all(commands), strict=True):
         job = {"name": prefix + name, **draft.job}

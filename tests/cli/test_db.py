@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from click.testing import Result
+
+Cli = Callable[..., Result]
+
+
+def test_from_an_empty_database_to_a_checked_one(cli: Cli, empty_database_url: str) -> None:
+    at = ("--database-url", empty_database_url)
+    assert cli("db", "status", *at).exit_code == 2
+    assert cli("db", "check", *at).exit_code == 2
+    assert "Would apply 0001" in cli("db", "init", "--dry-run", *at).stdout
+    assert "pending" in cli("db", "status", *at).stdout
+
+    made = cli("db", "init", "--shards", "4", *at)
+    assert made.exit_code == 0
+    assert "Made 4 shards." in made.stdout
+    assert cli("db", "init", *at).exit_code == 4
+    assert "Nothing to do" in cli("db", "migrate", *at).stdout
+    assert "Nothing to do" in cli("db", "migrate", "--dry-run", *at).stdout
+
+    status = cli("db", "status", *at)
+    assert status.exit_code == 0
+    assert "applied" in status.stdout
+    assert cli("db", "check", *at).stdout.startswith("The schema is up to date")
+
+
+def test_migrate_alone_makes_the_schema_too(cli: Cli, empty_database_url: str) -> None:
+    assert "Applied 0001" in cli("db", "migrate", "--database-url", empty_database_url).stdout
+
+
+def test_a_database_that_does_not_answer(cli: Cli) -> None:
+    result = cli("db", "status", "--database-url", "postgresql://127.0.0.1:1/x")
+    assert result.exit_code == 5
+    assert cli("db", "status", "--database-url", "mysql://x/y").exit_code == 2
+    assert cli("db", "status").exit_code == 2
