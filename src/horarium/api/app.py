@@ -1,0 +1,65 @@
+"""The public REST API as one application: its routes, how errors leave it, and what surrounds every answer.
+
+Envelope (request id, headers, crashes) → ExactPaths → routes (auth → body → idempotency → services) → answers, problems
+"""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+
+from horarium import errors
+from horarium.api import audit, cron, dead_letters, docs, health, jobs, keys, problems, queues, runs, workers
+from horarium.api.envelope import Envelope
+from horarium.api.paths import ExactPaths
+from horarium.api.services import Services
+
+# In the order of the reference page. The routes that carry the load come first: they are found first.
+_ROUTERS = (
+    jobs.router,
+    runs.router,
+    queues.router,
+    workers.router,
+    dead_letters.router,
+    cron.router,
+    keys.router,
+    audit.router,
+    health.router,
+    docs.router,
+)
+
+
+def build(services: Services) -> FastAPI:
+    """The application around the services of a node."""
+    app = routes()
+    app.state.services = services
+    return app
+
+
+def routes() -> FastAPI:
+    """The application without services: enough to describe it."""
+    app = FastAPI(
+        title="Horarium",
+        version=metadata.version("horarium"),
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        generate_unique_id_function=_operation_id,
+        redirect_slashes=False,
+    )
+    for router in _ROUTERS:
+        app.include_router(router)
+    app.add_exception_handler(errors.HorariumError, problems.on_error)
+    app.add_exception_handler(HTTPException, problems.on_http_exception)
+    app.add_exception_handler(RequestValidationError, problems.on_validation_error)
+    app.add_middleware(ExactPaths)
+    app.add_middleware(Envelope)
+    return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    return route.name
