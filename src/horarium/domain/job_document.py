@@ -69,7 +69,7 @@ def _all_members(spec: job.JobSpec) -> dict[str, Any]:
         "end_at": None if spec.end_at is None else job_timing.moment_text(spec.end_at),
         "misfire": spec.misfire.value,
         "overlap": spec.overlap.value,
-        "retry": dataclasses.asdict(spec.retry),
+        "retry": {**dataclasses.asdict(spec.retry), "backoff": str(spec.retry.backoff)},
     }
 
 

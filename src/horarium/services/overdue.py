@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from horarium import errors
 from horarium.domain import firing, ids, job, misfire, schedule
 from horarium.services.holding import Held
 from horarium.store.skips import SkipRow
@@ -40,8 +41,14 @@ def settle(held: Held, now: datetime) -> Settled:
 def stretch(
     of_job: job.Job, planned: schedule.Schedule, after: datetime, until: datetime, reason: str
 ) -> SkipRow | None:
-    """One line about the nominal times with after < time <= until; None when there are none."""
-    first = schedule.next_fire(planned, after)
+    """One line about the nominal times with after < time <= until.
+
+    None when there are none, and when they can no longer be told because the zone has vanished (rule Z3).
+    """
+    try:
+        first = schedule.next_fire(planned, after)
+    except errors.InvalidScheduleError:
+        return None
     if first is None or first > until:
         return None
     count, exact = schedule.count_between(planned, after, until)

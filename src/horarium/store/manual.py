@@ -114,4 +114,7 @@ def _which(tenant_id: str, run_ids: Sequence[UUID] | None, wanted: DeadFilter) -
 
 def _earliest_end(run_id: UUID) -> datetime:
     """Before this instant the run cannot have ended: older partitions of history need no look."""
-    return ids.instant_of(run_id) - _SLACK
+    try:
+        return ids.instant_of(run_id) - _SLACK
+    except OverflowError:
+        return ids.EPOCH  # an id that we never made
