@@ -81,6 +81,7 @@ class ControlPlane:
             name: Loop(name, step, events)
             for name, step in {
                 "shard_owner": self.owner.run_once,
+                "load": self.owner.load_once,
                 "scheduler": self.scheduler.run_once,
                 "reaper": self.reaper.run_once,
                 "leases": self.reaper.refresh_once,
@@ -88,6 +89,7 @@ class ControlPlane:
                 "refill": self.sweeper.refill_once,
                 "edits": self.sweeper.follow_edits,
                 "rearmer": self.rearmer.run_once,
+                "partitions": self.pruner.make_partitions_once,
                 "pruner": self.pruner.run_once,
                 "registry": self.registry.run_once,
                 "tally": self.tally.run_once,
@@ -103,6 +105,7 @@ class ControlPlane:
     async def start(self) -> None:
         """Measure the clock, take what shards are free, load them, and start all loops."""
         await self.owner.run_once()
+        await self.owner.load_once()
         for loop in self._loops.values():
             loop.start()
         self.dispatcher.start()
@@ -137,6 +140,8 @@ class ControlPlane:
         self.leader.on_edited = self._loops["edits"].wake
         self.owner.load = self.sweeper.load
         self.owner.on_step = self._stepped
+        self.owner.on_taken = self._loops["load"].wake
+        self.owner.on_loaded = self._loops["rearmer"].wake
         self.dispatcher.give_back = self.completer.give_back
         self.dispatcher.refuse = self.completer.refuse
         self.completer.on_ended = self.tally.ended

@@ -8,7 +8,7 @@ their instant and sent with `start_in_s`, so that neither commit nor network is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID
@@ -28,7 +28,7 @@ MAX_RESPONSE_BYTES = 32 * 1024 * 1024
 LOOK_AT_LEAST_EVERY_S = 1.0
 PAUSE_AFTER_FAULT_S = 0.2
 
-GiveBack = Callable[[Sequence[tuple[UUID, int]]], Awaitable[None]]
+GiveBack = Callable[[Sequence[tuple[UUID, int]]], Coroutine[None, None, None]]
 Refuse = Callable[[Sequence[tuple[UUID, int]], str], Awaitable[None]]
 
 
@@ -40,6 +40,8 @@ class Waiter:
     wanted: Wanted
     slots: int
     answer: asyncio.Future[list[str]]
+    until: float
+    granted: list[tuple[UUID, int]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -69,6 +71,8 @@ class Dispatcher:
         self.give_back: GiveBack | None = None
         self.refuse: Refuse | None = None
         self.draining = False
+        self._per_claim = RUNS_PER_CLAIM
+        self._under_way: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
         """Begin handing out."""
@@ -79,7 +83,7 @@ class Dispatcher:
         self.draining = True
         for waiter in list(self._waiters):
             self._answer(waiter, [])
-        await asyncio.gather(*self._claims, return_exceptions=True)
+        await asyncio.gather(*self._claims, *self._under_way, return_exceptions=True)
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -99,12 +103,17 @@ class Dispatcher:
         """
         if self.draining:
             return []
-        waiter = Waiter(worker_id, wanted, slots, asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        waiter = Waiter(worker_id, wanted, slots, loop.create_future(), loop.time() + wait_s)
         self._waiters[waiter] = None
         self._wake.set()
-        timer = asyncio.get_running_loop().call_later(wait_s, self._answer_idle, waiter)
+        timer = loop.call_at(waiter.until, self._answer_idle, waiter)
         try:
             return await waiter.answer
+        except asyncio.CancelledError:
+            if waiter.granted and self.give_back:
+                self._hold(asyncio.create_task(self.give_back(waiter.granted), name="give_back"))
+            raise
         finally:
             timer.cancel()
             self._waiters.pop(waiter, None)
@@ -112,8 +121,12 @@ class Dispatcher:
     async def _run(self) -> None:
         while True:
             self._wake.clear()
-            self._releaser.release(self._early_s if self._waiters else 0.0)
-            self._hand_out()
+            try:
+                self._releaser.release(self._early_s if self._waiters else 0.0)
+                self._hand_out()
+            except Exception as error:  # noqa: BLE001 - handing out must not end because of one run
+                self._events.tell(Name.DUTY_FAILED, duty="dispatcher", error=f"{type(error).__name__}: {error}")
+                await asyncio.sleep(PAUSE_AFTER_FAULT_S)
             await self._sleep()
 
     def _hand_out(self) -> None:
@@ -130,7 +143,7 @@ class Dispatcher:
         """Choose runs for the waiters in the order they asked."""
         batch = Batch()
         for waiter in list(self._waiters):
-            room = RUNS_PER_CLAIM - len(batch.runs)
+            room = self._per_claim - len(batch.runs)
             if room <= 0:
                 break
             chosen = self._leader.ready.take(waiter.wanted, min(waiter.slots, room))
@@ -152,20 +165,24 @@ class Dispatcher:
                     connection, [run.id for run in batch.runs], workers, batch.requests, lease, terms
                 )
         except errors.UnavailableError:
-            self._put_back(batch)
+            await self._put_back(batch)
             return
         except Exception:
-            await asyncio.sleep(PAUSE_AFTER_FAULT_S)
-            self._put_back(batch)
+            await self._put_back(batch)
             raise
         await self._grant(batch, grants)
 
-    def _put_back(self, batch: Batch) -> None:
-        """The database could not be asked: the runs wait on, and the workers are answered that there is nothing."""
+    async def _put_back(self, batch: Batch) -> None:
+        """The database could not be asked: after a pause the runs are ready again, and the workers wait on to the end."""
+        await asyncio.sleep(PAUSE_AFTER_FAULT_S)
         for run in batch.runs:
             self._leader.ready.put_back(run)
+        now = asyncio.get_running_loop().time()
         for waiter in batch.waiters:
-            self._answer(waiter, [])
+            if waiter.answer.done() or self.draining or now >= waiter.until:
+                self._answer(waiter, [])
+            else:
+                self._waiters[waiter] = None
 
     async def _grant(self, batch: Batch, grants: Sequence[runs.Grant]) -> None:
         chosen = {run.id: run for run in batch.runs}
@@ -178,6 +195,7 @@ class Dispatcher:
             leases: list[str] = []
             size = 0
             gone = waiter.answer.done()
+            waiter.granted = list(zip(grant.ids, grant.tokens, strict=True))
             for run_id, token, attempt, timeout_s, lease in zip(*grant[1:], strict=True):
                 run = chosen.pop(run_id)
                 run.lag_s = max(0.0, instant - run.ready_at)
@@ -191,6 +209,7 @@ class Dispatcher:
                     leases.append(lease)
             told += len(leases)
             self._answer(waiter, leases)
+        self._adapt(homeless)
         for run in chosen.values():
             self._leader.ready.gone(run.id)
         for waiter in batch.waiters:
@@ -201,6 +220,17 @@ class Dispatcher:
             await self.give_back(homeless)
         if oversize and self.refuse:
             await self.refuse(oversize, "the run is larger than a worker's answer may be")
+
+    def _adapt(self, homeless: list[tuple[UUID, int]]) -> None:
+        """Payloads may be so large that an answer is full before a claim is used up: then claim less at a time."""
+        if homeless:
+            self._per_claim = max(1, self._per_claim // 4)
+        elif self._per_claim < RUNS_PER_CLAIM:
+            self._per_claim = min(RUNS_PER_CLAIM, self._per_claim * 2)
+
+    def _hold(self, task: asyncio.Task[None]) -> None:
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
 
     def _claimed(self, task: asyncio.Task[None]) -> None:
         self._claims.discard(task)

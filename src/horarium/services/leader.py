@@ -76,9 +76,10 @@ class Leader:
         self.on_timers()
 
     def add(self, runs: Iterable[LiveRun]) -> None:
-        """Take up waiting runs that were just made."""
+        """Take up waiting runs that were just made; a shard that was lost meanwhile is another leader's business."""
         for run in runs:
-            self.ready.add(run)
+            if run.shard in self.terms:
+                self.ready.add(run)
         self.on_ready()
 
     def timers_changed(self, changes: Sequence[tuple[int, datetime]]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
+
+import asyncpg
 
 from horarium.domain import ids
 from horarium.events import Events, Name
@@ -27,27 +29,38 @@ class Pruner:
         self._events = events
         self._history = history
 
+    async def make_partitions_once(self) -> float:
+        """Make the partitions of the coming days. Tried again soon when a long query holds the table."""
+        if not self._leader.leads(0):
+            return 5.0
+        today = self._leader.clock.now().date()
+        async with self._database.connection() as connection:
+            await retention.make_partitions(connection, today - timedelta(days=1), today + timedelta(days=DAYS_AHEAD))
+        return LOOK_EVERY_S
+
     async def run_once(self) -> float:
-        """Make and drop partitions, forget what is old elsewhere."""
+        """Drop whole days, and forget what is old elsewhere."""
         if not self._leader.leads(0):
             return 5.0
         now = self._leader.clock.now()
         before = now - self._history
         async with self._database.connection() as connection:
-            await retention.make_partitions(
-                connection, now.date() - timedelta(days=1), now.date() + timedelta(days=DAYS_AHEAD)
-            )
-            dropped = await retention.drop_partitions(
-                connection, before.date(), (now - timedelta(days=AUDIT_DAYS)).date()
-            )
-            await retention.delete_default_history(connection, before)
-            await retention.prune_idempotency_keys(connection, now - IDEMPOTENCY)
-            await rollups.prune(connection, before)
-            await workers.prune(connection)
-            await shards.prune_nodes(connection)
-            oldest_id = UUID(int=(ids.microseconds(before) // 1000) << 80)
-            more = await retention.prune_jobs(connection, oldest_id, before, ROWS_AT_ONCE) == ROWS_AT_ONCE
-            more |= await skips.prune(connection, before, ROWS_AT_ONCE) == ROWS_AT_ONCE
+            more = await self._forget_rows(connection, before, now)
+            audit_before = (now - timedelta(days=AUDIT_DAYS)).date()
+            dropped = await retention.drop_partitions(connection, before.date(), audit_before)
         if dropped:
             self._events.tell(Name.PARTITIONS_DROPPED, partitions=dropped)
         return 1.0 if more else LOOK_EVERY_S
+
+    @staticmethod
+    async def _forget_rows(connection: asyncpg.Connection, before: datetime, now: datetime) -> bool:
+        """What is not partitioned, in bounded bites; True when there is more."""
+        await retention.delete_default_history(connection, before)
+        await retention.prune_idempotency_keys(connection, now - IDEMPOTENCY)
+        await rollups.prune(connection, before)
+        await workers.prune(connection)
+        await shards.prune_nodes(connection)
+        oldest_id = UUID(int=(ids.microseconds(before) // 1000) << 80)
+        jobs_gone = await retention.prune_jobs(connection, oldest_id, before, ROWS_AT_ONCE)
+        skips_gone = await skips.prune(connection, before, ROWS_AT_ONCE)
+        return ROWS_AT_ONCE in (jobs_gone, skips_gone)

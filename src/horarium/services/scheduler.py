@@ -82,6 +82,7 @@ class Scheduler:
         now = self._leader.clock.now()
         horizon = now + self._lookahead
         terms = self._leader.named_terms()
+        at_start = dict(self._leader.cursors)
         limit = max(1, TIMERS_AT_ONCE // len(cursors))
         async with self._database.transaction() as connection:
             due = await timers.select_due(connection, cursors, limit, horizon, terms)
@@ -95,7 +96,7 @@ class Scheduler:
             await timers.finish_jobs(connection, batch.ended)
             await timers.fail_jobs(connection, batch.failed)
         seen = _last_seen(due)
-        self._advance(cursors, seen, limit, horizon)
+        self._advance(at_start, seen, limit, horizon)
         self._tell(batch)
         return any(count >= limit for count, _ in seen.values())
 
@@ -126,19 +127,18 @@ class Scheduler:
             return None
 
     def _advance(
-        self, before: dict[int, datetime], seen: dict[int, tuple[int, datetime]], limit: int, horizon: datetime
+        self, at_start: dict[int, datetime], seen: dict[int, tuple[int, datetime]], limit: int, horizon: datetime
     ) -> None:
-        """Move the cursors: to the last timer seen where a shard had the full limit, else to the horizon.
+        """Move the cursors: to the last timer seen where a shard had the full limit, else to the horizon; never back.
 
-        A cursor that a poke moved back meanwhile stays where the poke put it; the slow scan moves none back.
+        A cursor that a poke moved back since the scan began stays where the poke put it.
         """
         cursors = self._leader.cursors
-        for shard, cursor in before.items():
+        for shard, cursor in at_start.items():
             if shard not in cursors or cursors[shard] < cursor:
                 continue
             count, last = seen.get(shard, (0, horizon))
-            reached = last if count >= limit else horizon
-            cursors[shard] = max(cursors[shard], reached) if cursor == clocks.EPOCH else reached
+            cursors[shard] = max(cursors[shard], last if count >= limit else horizon)
 
     def _tell(self, batch: Batch) -> None:
         if batch.live:

@@ -9,6 +9,7 @@ The renewal is also the measurement of the database's clock.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
@@ -42,15 +43,28 @@ class ShardOwner:
         self._asked_at = clock.monotonic()
         self.load: Load | None = None
         self.on_step: Stepped = lambda seconds: None
+        self.on_taken: Callable[[], None] = lambda: None
+        self.on_loaded: Callable[[], None] = lambda: None
 
     async def run_once(self) -> float:
-        """Measure the clock, renew what is led, take what is free."""
+        """Measure the clock, renew what is led, take what is free. A database that does not answer is given up on in time."""
         try:
-            await self._renew()
-        except errors.UnavailableError:
+            async with asyncio.timeout(GIVE_UP_AFTER_S / 2):
+                await self._renew()
+                await self._take()
+        except (errors.UnavailableError, TimeoutError) as error:
             self._fence()
-            raise
-        await self._take()
+            raise errors.UnavailableError(f"the leases of the shards could not be renewed: {error}") from error
+        return RENEW_EVERY_S
+
+    async def load_once(self) -> float:
+        """Load what lives in the shards that were taken, beside the renewals: it may take longer than a lease."""
+        unloaded = set(self._leader.unloaded)
+        if unloaded:
+            if self.load is not None:
+                await self.load(unloaded)
+            self._leader.loaded(unloaded)
+            self.on_loaded()
         return RENEW_EVERY_S
 
     async def release(self) -> None:
@@ -81,15 +95,7 @@ class ShardOwner:
         if taken:
             self._leader.take_shards(taken)
             self._events.tell(Name.SHARDS_TAKEN, shards=sorted(taken))
-        await self._load()
-
-    async def _load(self) -> None:
-        """Load what lives in the shards that were taken; one that could not be loaded is tried again with the next look."""
-        unloaded = set(self._leader.unloaded)
-        if unloaded:
-            if self.load is not None:
-                await self.load(unloaded)
-            self._leader.loaded(unloaded)
+            self.on_taken()
 
     def _fence(self) -> None:
         """The database cannot be asked: stop leading before the lease can have ended."""

@@ -289,37 +289,44 @@ CREATE TABLE cluster (
 CREATE SEQUENCE fencing_tokens AS bigint;
 
 -- Partitions of the append-only tables: a day each for history and run_logs, a month each for audit.
+-- A partition is filled with what landed in the default one meanwhile, then attached: that locks the parent least.
+CREATE FUNCTION make_partition(parent text, name text, key text, first timestamp, last timestamp) RETURNS boolean
+LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
+DECLARE
+    lower timestamptz := first AT TIME ZONE 'UTC';
+    upper timestamptz := last AT TIME ZONE 'UTC';
+BEGIN
+    IF to_regclass('horarium.' || name) IS NOT NULL THEN
+        RETURN false;
+    END IF;
+    EXECUTE format('CREATE TABLE horarium.%I (LIKE horarium.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', name, parent);
+    EXECUTE format('WITH moved AS (DELETE FROM horarium.%I WHERE %I >= %L AND %I < %L RETURNING *)
+                    INSERT INTO horarium.%I SELECT * FROM moved', parent || '_default', key, lower, key, upper, name);
+    EXECUTE format('ALTER TABLE horarium.%I ATTACH PARTITION horarium.%I FOR VALUES FROM (%L) TO (%L)',
+                   parent, name, lower, upper);
+    RETURN true;
+END $$;
+
 CREATE FUNCTION make_partitions(first date, last date) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
-    parent text;
     day date;
-    name text;
     made integer := 0;
 BEGIN
-    FOREACH parent IN ARRAY ARRAY['history', 'run_logs'] LOOP
-        FOR day IN SELECT generate_series(first, last, interval '1 day')::date LOOP
-            name := parent || '_' || to_char(day, 'YYYYMMDD');
-            IF to_regclass('horarium.' || name) IS NULL THEN
-                EXECUTE format('CREATE TABLE horarium.%I PARTITION OF horarium.%I FOR VALUES FROM (%L) TO (%L)',
-                               name, parent, day::timestamp AT TIME ZONE 'UTC', (day + 1)::timestamp AT TIME ZONE 'UTC');
-                made := made + 1;
-            END IF;
-        END LOOP;
+    FOR day IN SELECT generate_series(first, last, interval '1 day')::date LOOP
+        made := made
+            + make_partition('history', 'history_' || to_char(day, 'YYYYMMDD'), 'finished_at', day, day + 1)::integer
+            + make_partition('run_logs', 'run_logs_' || to_char(day, 'YYYYMMDD'), 'at', day, day + 1)::integer;
     END LOOP;
     FOR day IN SELECT generate_series(date_trunc('month', first), date_trunc('month', last), interval '1 month')::date LOOP
-        name := 'audit_' || to_char(day, 'YYYYMM');
-        IF to_regclass('horarium.' || name) IS NULL THEN
-            EXECUTE format('CREATE TABLE horarium.%I PARTITION OF horarium.audit FOR VALUES FROM (%L) TO (%L)',
-                           name, day::timestamp AT TIME ZONE 'UTC',
-                           (day + interval '1 month')::timestamp AT TIME ZONE 'UTC');
-            made := made + 1;
-        END IF;
+        made := made + make_partition('audit', 'audit_' || to_char(day, 'YYYYMM'), 'at', day,
+                                      day + interval '1 month')::integer;
     END LOOP;
     RETURN made;
 END $$;
 
 -- Drops the partitions that ended before a day: history and run_logs before `days_before`, audit before `months_before`.
-CREATE FUNCTION drop_partitions(days_before date, months_before date) RETURNS text[] LANGUAGE plpgsql AS $$
+CREATE FUNCTION drop_partitions(days_before date, months_before date) RETURNS text[]
+LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
 DECLARE
     victim record;
     dropped text[] := '{}';
