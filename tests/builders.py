@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -292,6 +293,15 @@ class Started:
     def report(self, outcome: Outcome = Outcome.SUCCEEDED, **members: Any) -> Report:
         """How its attempt ended."""
         return Report(self.run_id, self.token, outcome, **members)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the event loop go round until something is so in memory, and a few times more for what follows from it."""
+    async with asyncio.timeout(WAIT_S):
+        while not condition():  # noqa: ASYNC110 - memory tells nobody that it has changed
+            await asyncio.sleep(0)
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
 def read(leases: Sequence[str]) -> list[dict[str, Any]]:
