@@ -9,10 +9,10 @@ import time
 
 import pytest
 from aiohttp import web
-from tests.sdk import peer as peers
 
 from horarium import Context, Horarium, LeaseLostError
 from horarium.sdk import executor, processes, threads, worker
+from tests.sdk import peer as peers
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.sdk import peer as peers
-from tests.sdk import process_app
 
 from horarium.protocol import messages
 from horarium.sdk import executor, processes, threads, worker
+from tests.sdk import peer as peers
+from tests.sdk import process_app
 
 
 @pytest.fixture

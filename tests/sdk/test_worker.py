@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.sdk import peer as peers
 
 from horarium import Context, Discard, Horarium, Retry, Snooze, errors
 from horarium.protocol import messages
 from horarium.sdk import executor, processes, threads, worker
+from tests.sdk import peer as peers
 
 
 def carriers(h: Horarium) -> dict[str, worker.Carrier]:

@@ -182,7 +182,7 @@ async def test_no_answer_is_tried_again(receiver: Receiver) -> None:
      "[::ffff:7f00:1]", "[64:ff9b::7f00:1]"],
 )  # fmt: skip
 async def test_no_way_to_write_it_leads_to_a_private_address(receiver: Receiver, host: str) -> None:
-    with pytest.raises(http.RefusedRequest, match="not a (public|canonical IPv4) address"):
+    with pytest.raises(http.RefusedRequest, match=r"not a (public|canonical IPv4) address"):
         await deliver(an_attempt(f"http://{host}:{receiver.port}/"), {})
     assert not receiver.requests
 

@@ -129,7 +129,7 @@ class Context:
         """A standard logger whose records are kept with the run and go to `horarium.handlers` as well."""
         if self._logger is None:
             # Not from getLogger: it lives as long as the run, and its handler keeps lines of this run only.
-            logger = logging.Logger(f"horarium.handlers.{self._handler}")  # noqa: LOG001
+            logger = logging.Logger(f"horarium.handlers.{self._handler}")  # noqa: LOG001 - see above
             logger.parent = logging.getLogger("horarium.handlers")
             logger.addHandler(_KeepWithRun(self._sink))
             self._logger = logging.LoggerAdapter(logger, {"run_id": self.run_id, "attempt": self.attempt})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     import aiohttp
 
 REQUEST_S = 10.0
+LARGE_BYTES = 512 * 1024
 
 M = TypeVar("M")
 
@@ -61,7 +63,7 @@ class Link:
         timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=REQUEST_S)
         try:
             async with self._opened().post(
-                url + path, data=content, headers=self.nodes.headers, timeout=timeout, allow_redirects=False
+                url + path, data=body(content), headers=self.nodes.headers, timeout=timeout, allow_redirects=False
             ) as response:
                 answer = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -86,6 +88,11 @@ class Link:
         if self._session is None:
             self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
         return self._session
+
+
+def body(content: bytes | None) -> io.BytesIO | bytes | None:
+    """A request's body as aiohttp wants it: large ones as a file, which it sends piece by piece."""
+    return io.BytesIO(content) if content is not None and len(content) > LARGE_BYTES else content
 
 
 def problem_of(status: int, content: bytes) -> dict[str, Any]:

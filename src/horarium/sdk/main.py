@@ -95,7 +95,7 @@ def run_one(settings: Settings) -> int:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201 - a program's last word
         return supervisor.REFUSED
     except errors.RequestError as error:
-        print(f"error: the server refuses this worker: {error}", file=sys.stderr)  # noqa: T201
+        print(f"error: the server refuses this worker: {error}", file=sys.stderr)  # noqa: T201 - likewise
         return 1
     return 0
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from horarium import errors
-from horarium.sdk import backoff, profile, signature
+from horarium.sdk import backoff, link, profile, signature
 
 if TYPE_CHECKING:  # a third of a second to import: only once a request is made
     import aiohttp
@@ -91,7 +91,7 @@ class Rest:
         connection = self._known()
         url = connection.urls[self._first % len(connection.urls)] + path
         try:
-            async with session.request(method, url, data=content, params=query, headers=headers) as response:
+            async with session.request(method, url, data=link.body(content), params=query, headers=headers) as response:
                 return _answer(response.status, response.headers, await response.read())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise errors.UnreachableError(f"{url}: {str(error) or type(error).__name__}") from None

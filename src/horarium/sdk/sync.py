@@ -7,6 +7,8 @@ same arguments and result. The thread starts with the first call.
 from __future__ import annotations
 
 import asyncio
+import atexit
+import contextlib
 import functools
 import os
 import threading
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+LAST_S = 2.0
 
 
 def blocking(call: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
@@ -92,7 +96,15 @@ def _loop() -> asyncio.AbstractEventLoop:
     """The background loop; a daemon thread, so that it does not keep the program alive."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="horarium-sync", daemon=True).start()
+    atexit.register(_close, loop, os.getpid())
     return loop
+
+
+def _close(loop: asyncio.AbstractEventLoop, owner: int) -> None:
+    """Close the connections that the loop holds, as `asyncio.run` does at its end."""
+    if os.getpid() == owner:  # a forked child has the loop, but nobody who runs it
+        with contextlib.suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(loop.shutdown_asyncgens(), loop).result(LAST_S)
 
 
 # A forked child has the loop but not its thread; it starts its own.
