@@ -16,7 +16,7 @@ def apply(invocation: options.Invocation, server: client.Client, wanted: manifes
     """How many jobs were created or changed, or would be; each is told on stderr. Jobs of other owners are refused."""
     count = 0
     jobs = wanted.resolved()
-    for job in jobs:
+    for job in output.tracked(jobs, "applying"):
         current = _find(server, job["name"])
         if current is not None:
             _check_owner(current, job)

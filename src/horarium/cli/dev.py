@@ -10,6 +10,13 @@ import click
 if TYPE_CHECKING:
     from horarium.cli import dev_stack
 
+_WITH_SAMPLES = ("horarium jobs list", "horarium jobs run sample.every_minute --wait", "horarium dlq list")
+_WITHOUT_SAMPLES = (
+    "horarium jobs create hello --every 1m --http https://example.com/hello",
+    "horarium jobs list",
+    "horarium runs list",
+)
+
 
 @click.command()
 @click.argument("app", required=False)
@@ -44,12 +51,11 @@ def _announce(wanted: dev_stack.Wanted, running: dev_stack.Running) -> None:
     click.echo(f"Horarium answers at {running.url}; the API key is in {wanted.key_file}.")
     if running.profile is None:
         click.echo("Your profile was left as it is. For the commands below, first:")
-        click.echo(f"  export HORARIUM_URL={running.url} HORARIUM_API_KEY_FILE={wanted.key_file.absolute()}")
+        click.echo(f"  export HORARIUM_URL={running.url} HORARIUM_API_KEY_FILE={wanted.key_file}")
     click.echo("Try, in another terminal:")
-    click.echo("  horarium jobs list")
-    click.echo('  horarium jobs create hello --schedule "* * * * *" --http https://example.com/hello')
-    click.echo("  horarium runs list --limit 10")
-    click.echo(f"HORARIUM READY url={running.url} key_file={wanted.key_file.absolute()}")
+    for command in _WITH_SAMPLES if wanted.samples else _WITHOUT_SAMPLES:
+        click.echo(f"  {command}")
+    click.echo(f"HORARIUM READY url={running.url} key_file={wanted.key_file}")
 
 
 def _say(message: str) -> None:

@@ -25,6 +25,7 @@ _PLAIN = (
     "queue",
     "priority",
     "schedule",
+    "fold",
     "timezone",
     "start_at",
     "end_at",

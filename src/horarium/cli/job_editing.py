@@ -21,6 +21,9 @@ def _definition(command: AnyCommand) -> AnyCommand:
             click.option("--every", type=duration, help="When, as a fixed interval: 90s, 2h."),
             click.option("--at", metavar="TIME", help="Once, at this time: RFC 3339, local in --tz, or now."),
             click.option("--in", "in_", type=duration, help="Once, after this time: 2h."),
+            click.option(
+                "--fold", type=click.Choice(["first", "second"]), help="Which, when --at happens twice in --tz."
+            ),
             click.option("--tz", "timezone", metavar="ZONE", help="IANA zone of the schedule: Asia/Kolkata."),
             click.option("--handler", help="Run by a worker that has this handler."),
             click.option("--http", metavar="URL", help="Run by a request to this address."),
@@ -77,7 +80,7 @@ def create(invocation: options.Invocation, /, upsert: bool, dry_run: bool, file:
         _show_bodies(invocation, bodies)
         return
     server = session.open_client(invocation)
-    made = [_send(server, body, upsert) for body in bodies]
+    made = [_send(server, body, upsert) for body in output.tracked(bodies, "creating jobs")]
     if len(made) == 1:
         output.show_one(invocation, made[0], job_view.job_lines(made[0], times.now()), "name")
     else:

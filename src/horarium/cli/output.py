@@ -9,15 +9,18 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from horarium.cli import options
 
 Item = Mapping[str, Any]
+Thing = TypeVar("Thing")
+
+MANY = 50  # so many requests take a second
 
 _STYLES = {
     "active": "green",
@@ -111,6 +114,16 @@ def say(invocation: options.Invocation, message: str) -> None:
     """A remark for people, on stderr, so that what programs read stays clean; silent with `-q`."""
     if not invocation.quiet:
         click.echo(clean(message, keep="\n"), err=True)
+
+
+def tracked(items: Sequence[Thing], label: str) -> Iterator[Thing]:
+    """The items one by one, with a bar on a terminal's stderr when there are many."""
+    if len(items) < MANY or not sys.stderr.isatty():
+        yield from items
+        return
+    from rich import console, progress
+
+    yield from progress.track(items, label, console=console.Console(stderr=True), transient=True)
 
 
 def clean(text: str, keep: str = "") -> str:
