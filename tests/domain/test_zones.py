@@ -56,7 +56,7 @@ def test_the_version_is_that_of_the_database() -> None:
 @pytest.mark.usefixtures("no_names_known")
 def test_a_missing_package_is_told_at_start_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zones, "PACKAGE", "no_such_zone_data")
-    with pytest.raises(errors.ConfigurationError, match="no_such_zone_data.*reinstall"):
+    with pytest.raises(errors.ConfigurationError, match=r"no_such_zone_data.*reinstall"):
         zones.check_zone_data()
 
 

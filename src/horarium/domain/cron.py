@@ -76,11 +76,8 @@ def warnings(expression: str, zone: str, after: datetime) -> list[str]:
 def high_water(instant: datetime, tz: ZoneInfo) -> datetime:
     """The highest wall time shown up to an instant, in whole seconds: in a second pass, the end of the first."""
     wall = zones.wall(instant, tz)
-    if wall.fold:
-        shift = zones.shift_at(wall, tz)
-        if shift is not None:
-            return shift.wall_before - SECOND
-    return wall
+    repeat = zones.shift_at(wall, tz) if wall.fold else None
+    return wall if repeat is None else repeat.wall_before - SECOND
 
 
 def _next_fixed(parsed: Expression, tz: ZoneInfo, after: datetime) -> datetime:
