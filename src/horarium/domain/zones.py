@@ -42,7 +42,6 @@ _ABBREVIATIONS = {
     "CST": "America/Chicago",
     "EDT": "America/New_York",
     "EEST": "Europe/Helsinki",
-    "IST": "Asia/Kolkata",
     "JST": "Asia/Tokyo",
     "MDT": "America/Denver",
     "MSK": "Europe/Moscow",
