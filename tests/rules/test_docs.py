@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import click
 import msgspec
 import pytest
@@ -143,6 +144,19 @@ def test_json_and_yaml_can_be_read(page: Path) -> None:
             job_parsing.parse(body, now=NOW)
     for block in pages.blocks(page, "yaml"):
         yaml.safe_load(block.text)
+
+
+async def test_sql_runs(database_url: str) -> None:
+    """All examples in one transaction, which is given up."""
+    connection = await asyncpg.connect(database_url)
+    try:
+        await connection.execute("BEGIN; CREATE TABLE orders (id integer, total integer); CREATE ROLE app")
+        for page in pages.pages():
+            for block in pages.blocks(page, "sql"):
+                await connection.execute(re.sub(r"^(BEGIN|COMMIT);$", "", block.text, flags=re.MULTILINE))
+        await connection.execute("SET ROLE app; SELECT horarium.enqueue('email.welcome')")
+    finally:
+        await connection.close()
 
 
 def structs() -> Iterator[type[msgspec.Struct]]:
