@@ -39,8 +39,8 @@ WITH done AS (DELETE FROM runs r USING unnest($1::uuid[], $2::bigint[]) AS x(id,
               WHERE r.id = x.id AND r.fencing_token = x.token RETURNING r.*)
 INSERT INTO history (id, job_id, scheduled_for, ready_at, started_at, fencing_token, job_version, shard, priority, attempt,
                      state, trigger, tenant_id, queue, target_key, worker_id)
-SELECT id, job_id, scheduled_for, ready_at, started_at, fencing_token, job_version, shard, priority, attempt, 'succeeded', trigger,
-       tenant_id, queue, target_key, worker_id FROM done
+SELECT id, job_id, scheduled_for, ready_at, started_at, fencing_token, job_version, shard, priority, attempt, 'succeeded',
+       trigger, tenant_id, queue, target_key, worker_id FROM done
 """
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

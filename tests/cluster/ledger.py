@@ -11,8 +11,9 @@ import asyncpg
 BOOKS = """
 WITH ticks AS (
     SELECT j.id AS job_id, at
-    FROM jobs j CROSS JOIN LATERAL generate_series(j.anchor_at, $1::timestamptz, make_interval(secs => j.interval_s)) AS at
-    WHERE j.interval_s IS NOT NULL AND at > j.anchor_at
+    FROM jobs j
+    CROSS JOIN LATERAL generate_series(date_trunc('second', j.created_at), $1::timestamptz, interval '1 second') AS at
+    WHERE j.schedule = '* * * * * *' AND at > j.created_at
 ), ran AS (
     SELECT job_id, scheduled_for AS at, count(*) AS times
     FROM (SELECT job_id, scheduled_for FROM history WHERE trigger = 'schedule'

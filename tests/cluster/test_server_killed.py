@@ -60,7 +60,7 @@ class Client:
 async def survive(here: processes.Installation, fault: Fault) -> None:
     """Load, fault, load; then the books."""
     await here.start_worker()
-    body = [{"name": f"tick-{n}", "interval_s": 1, "target": {"handler": "tick"}} for n in range(JOBS)]
+    body = [{"name": f"tick-{n}", "schedule": "* * * * * *", "target": {"handler": "tick"}} for n in range(JOBS)]
     await here.call("POST", "/v1/jobs:batch", body, expect=200)
     client = Client(here)
     await client.acknowledges(100)

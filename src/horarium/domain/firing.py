@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from uuid import UUID
 
-from horarium.domain import misfire, schedule
+from horarium.domain import cron, misfire, schedule
 from horarium.domain.overlap import Overlap
 
 TICKS_AT_ONCE = 1_000
@@ -128,11 +128,16 @@ def recompute(decoded: schedule.Schedule, last: datetime | None, current: dateti
     if last is None:
         return schedule.next_fire(decoded, min(now, current - timedelta(microseconds=1)))
     following = schedule.next_fire(decoded, last)
-    if following is None or following - last > CLOCK_STEP:
+    if following is None or following - last > CLOCK_STEP or not _is_fixed_time(decoded):
         return following
     if schedule.next_fire(decoded, last - timedelta(microseconds=1)) == last:
         return following
     return schedule.next_fire(decoded, following)
+
+
+def _is_fixed_time(decoded: schedule.Schedule) -> bool:
+    """Rule T2; an interval knows no wall clock."""
+    return isinstance(decoded.timing, schedule.Cron) and not cron.is_wildcard(decoded.timing.expression)
 
 
 def encode_policy(policy: FiringPolicy) -> str:

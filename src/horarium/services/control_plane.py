@@ -144,6 +144,7 @@ class ControlPlane:
         self.owner.on_loaded = self._loops["rearmer"].wake
         self.dispatcher.give_back = self.completer.give_back
         self.dispatcher.refuse = self.completer.refuse
+        self.reaper.on_silent = self.dispatcher.dismiss
         self.completer.on_ended = self.tally.ended
         self.metrics.listen_to(self.events)
 

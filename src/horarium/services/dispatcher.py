@@ -118,6 +118,11 @@ class Dispatcher:
             timer.cancel()
             self._waiters.pop(waiter, None)
 
+    def dismiss(self, worker_id: str) -> None:
+        """A worker fell silent: what it asked for before is answered with nothing. If it lives, it asks again."""
+        for waiter in [waiter for waiter in self._waiters if waiter.worker_id == worker_id]:
+            self._answer(waiter, [])
+
     async def _run(self) -> None:
         while True:
             self._wake.clear()

@@ -6,7 +6,7 @@ Only time does that: a connection that breaks starts nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 from horarium.domain.outcome import Outcome
@@ -29,10 +29,13 @@ class Reaper:
         self._leader = leader
         self._completer = completer
         self._events = events
+        self.on_silent: Callable[[str], None] = lambda worker_id: None
 
     async def run_once(self) -> float:
         """Look at all leases once."""
         overdue = self._leader.ready.leases.overdue(self._leader.clock.monotonic())
+        for worker_id in {run.worker_id for run in overdue.lapsed}:
+            self.on_silent(worker_id)
         reports = [
             *_reports(overdue.lapsed, Outcome.LOST),
             *_reports(overdue.timed_out, Outcome.TIMEOUT),
