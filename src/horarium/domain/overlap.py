@@ -26,7 +26,10 @@ class Verdict(StrEnum):
 
 
 def judge(rule: Overlap, live: int, held: int) -> Verdict:
-    """The verdict on a tick, given how many runs of its job are queued or running (`live`) and how many are held back."""
+    """The verdict on a tick, given how many runs of its job are queued or running (`live`) and how many are held back.
+
+    At most one is held under `queue_one` and `cancel_running`: a newer tick stands for it.
+    """
     if rule is Overlap.ALLOW or not (live or held):
         return Verdict.START
     if rule is Overlap.SKIP:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from horarium.domain.lanes import Lanes, Wanted
@@ -86,7 +86,10 @@ class ReadySet:
         return True
 
     def add_running(self, run: LiveRun, worker_id: str, token: int, timeout_left_s: float, now: float) -> None:
-        """Take up a run that is leased to a worker, after a take-over: with one fresh lease."""
+        """Take up a run that is leased to a worker, as its row tells: with one fresh lease."""
+        known = self.runs.get(run.id)
+        if known is not None:
+            self._twin(known)
         self.runs[run.id] = run
         self._count_live(run)
         self.leases.grant(run, worker_id, token, run.attempt, timeout_left_s, now)
@@ -132,9 +135,13 @@ class ReadySet:
 
     def wait_again(self, run_id: UUID, ready_at: float, attempt: int, *, at_front: bool = False) -> None:
         """An attempt ended and the run waits again."""
-        run = self._leave(run_id)
+        run = self.runs.get(run_id)
         if run is None:
             return
+        if run.phase is Phase.RUNNING:
+            self.leases.end(run_id)
+        else:
+            run = self._twin(run)
         run.phase, run.ready_at, run.attempt, run.at_front, run.cancel_at = (
             Phase.WHEEL,
             ready_at,
@@ -142,6 +149,7 @@ class ReadySet:
             at_front,
             None,
         )
+        self._count_live(run)
         self._wheel.add(run)
 
     def gone(self, run_id: UUID) -> LiveRun | None:
@@ -160,25 +168,22 @@ class ReadySet:
             return
         was_queued = run.phase is Phase.LANE
         if was_queued:
-            self.queued -= 1
-            twin = _copy(run)
-            run.phase = Phase.GONE
-            self.runs[run.id] = twin
-            job = self._jobs.get(run.job_id)
-            if job is not None and run.id in job.live:
-                job.live[run.id] = twin
-            run = twin
+            run = self._twin(run)
         run.queue, run.target_key, run.priority = queue, target_key, priority
         if was_queued:
             self._enter_lane(run)
 
     def obey(self, run: LiveRun, rule: Overlap) -> None:
-        """An edit changed the overlap rule of a run's job: later ticks are judged by it, and this run counts for them."""
+        """An edit changed the overlap rule of a job: a tick that is not live yet will be judged by it, a live one counts."""
         if run.overlap is rule:
             return
         run.overlap = rule
-        if run.phase in (Phase.LANE, Phase.CLAIMING, Phase.RUNNING) or run.attempt > 0:
+        if run.phase in (Phase.LANE, Phase.CLAIMING, Phase.RUNNING) or run.attempt > 0 or run.at_front:
             self._count_live(run)
+        elif run.phase is Phase.WHEEL:
+            self._wait(self._twin(run))
+        elif run.phase is Phase.HELD and rule is Overlap.ALLOW:
+            self._let_go(run)
 
     def forget_shards(self, shards: set[int]) -> None:
         """Another node leads these shards now: drop what memory holds of them."""
@@ -220,13 +225,20 @@ class ReadySet:
         if verdict is Verdict.SKIP:
             released.skipped.append(run)
             return
-        if verdict is Verdict.REPLACE_HELD:
+        if verdict in (Verdict.REPLACE_HELD, Verdict.CANCEL_AND_HOLD):
             released.coalesced += [(older, run) for older in job.held]
             job.held.clear()
         if verdict is Verdict.CANCEL_AND_HOLD:
             released.to_cancel += [live for live in job.live.values() if live.cancel_at is None]
         run.phase = Phase.HELD
         job.held.append(run)
+
+    def _let_go(self, run: LiveRun) -> None:
+        """A run that was held back need not wait any longer, unless a newer one stands for it already."""
+        job = self._jobs.get(run.job_id)
+        if job is not None and run in job.held:
+            job.held.remove(run)
+            self._enter_lane(run)
 
     def _enter_lane(self, run: LiveRun) -> None:
         run.phase = Phase.LANE
@@ -243,6 +255,21 @@ class ReadySet:
         elif run.phase is Phase.LANE:
             self.queued -= 1
         return run
+
+    def _twin(self, run: LiveRun) -> LiveRun:
+        """The same run as a new object: whatever still points at the old one, such as a place in a lane, is stale."""
+        twin = replace(run)
+        if run.phase is Phase.LANE:
+            self.queued -= 1
+        run.phase = Phase.GONE
+        self.runs[run.id] = twin
+        job = self._jobs.get(run.job_id)
+        if job is not None:
+            if run in job.held:
+                job.held.remove(run)
+            if run.id in job.live:
+                job.live[run.id] = twin
+        return twin
 
     def _count_live(self, run: LiveRun) -> None:
         if run.obeys_overlap:
@@ -261,18 +288,3 @@ class ReadySet:
             self._enter_lane(next_run)
         elif not job.live:
             del self._jobs[run.job_id]
-
-
-def _copy(run: LiveRun) -> LiveRun:
-    return LiveRun(
-        run.id,
-        run.job_id,
-        run.shard,
-        run.tenant_id,
-        run.queue,
-        run.target_key,
-        run.priority,
-        run.ready_at,
-        run.overlap,
-        run.attempt,
-    )

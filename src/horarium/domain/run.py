@@ -27,7 +27,7 @@ class LiveRun:
 
     `ready_at` is in seconds since the Unix epoch by the database's clock; `lease_until`, `stop_at`, `cancel_at` and
     `started_at` are seconds of the monotonic clock; `lag_s` is how late the attempt was handed out. `target_key` says who
-    can run it: a handler's name, `@http` or `@command`. `seen` is the sweep's mark.
+    can run it: a handler's name, `@http` or `@command`.
     """
 
     id: UUID
@@ -50,7 +50,6 @@ class LiveRun:
     started_at: float = 0.0
     lag_s: float = 0.0
     unlisted: int = 0
-    seen: bool = True
 
     @property
     def obeys_overlap(self) -> bool:

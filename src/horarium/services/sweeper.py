@@ -1,12 +1,15 @@
 """The sweep: memory against the rows of the led shards. So a run can be stuck for seconds, never for ever.
 
-The same walk loads memory after a take-over. A waiting row that memory does not know is taken up; a row that runs under a token
-that memory does not know gets one fresh lease; what memory holds without a row is dropped. After a take-over finds are
-expected; later each is told, since it means a fault elsewhere.
+A waiting row that memory does not know is taken up; a row that runs under a token that memory does not know gets one fresh
+lease; what memory holds without a row is dropped. Each find is told, since it means a fault elsewhere. Runs move on while
+their rows travel, so whatever differs at the first look is looked at a second time before it counts as a find.
+
+After a take-over, and when memory was full, the same walk takes up what is there, and nothing of it is a find.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from uuid import UUID
 
 import asyncpg
@@ -23,6 +26,7 @@ ROWS_AT_ONCE = 5_000
 REFILL_EVERY_S = 0.2
 IDLE_S = 60.0
 START = UUID(int=0)
+WAITING_PHASES = (Phase.WHEEL, Phase.LANE, Phase.HELD)
 
 
 class Sweeper:
@@ -39,10 +43,10 @@ class Sweeper:
         if not self._leader.terms:
             return self._interval_s
         started = self._leader.clock.monotonic()
-        refill = self._leader.ready.overflowed
-        found, dropped = await self._sweep(set(self._leader.terms))
-        if (found and not refill) or dropped:
-            self._events.tell(Name.SWEEP_FOUND, taken_up=found, dropped=dropped)
+        if self._leader.ready.overflowed:
+            await self._take_up_all(set(self._leader.terms))
+        else:
+            await self._sweep(set(self._leader.terms))
         self._leader.on_ready()
         return max(self._interval_s, 20 * (self._leader.clock.monotonic() - started))
 
@@ -50,69 +54,99 @@ class Sweeper:
         """When memory was full and has room again: take up rows that waited in the table."""
         ready = self._leader.ready
         if ready.overflowed and len(ready) < ready.capacity / 2:
-            await self._sweep(set(self._leader.terms))
+            await self._take_up_all(set(self._leader.terms))
             self._leader.on_ready()
         return REFILL_EVERY_S
 
     async def load(self, shards: set[int]) -> None:
         """After a take-over: take up everything that lives in these shards."""
-        await self._sweep(shards)
+        await self._take_up_all(shards)
         self._leader.on_ready()
 
     async def follow_edits(self) -> float:
         """After edits: the jobs' waiting runs in memory follow their rows in queue, priority, target and overlap rule."""
         while self._leader.edited:
-            job_id = next(iter(self._leader.edited))
-            async with self._database.connection() as connection:
-                rows = await runs.load_of_job(connection, job_id)
-            self._leader.edited.discard(job_id)
+            job_id = self._leader.edited.pop()
+            try:
+                async with self._database.connection() as connection:
+                    rows = await runs.load_of_job(connection, job_id)
+            except BaseException:
+                self._leader.edited.add(job_id)
+                raise
             for row in rows:
                 self._follow(row)
         return IDLE_S
 
     def _follow(self, row: asyncpg.Record) -> None:
-        run = self._leader.ready.runs.get(row["id"])
+        ready = self._leader.ready
+        run = ready.runs.get(row["id"])
         if run is None:
-            self._compare(row)
+            self._adopt(row)
             return
-        self._leader.ready.obey(run, overlap_for(row["trigger"], row["overlap"]))
-        if row["state"] != RUNNING and run.phase in (Phase.WHEEL, Phase.LANE, Phase.HELD):
-            self._leader.ready.relabel(run, row["queue"], row["target_key"], row["priority"])
+        if row["state"] != RUNNING and run.phase in WAITING_PHASES:
+            ready.relabel(run, row["queue"], row["target_key"], row["priority"])
+        ready.obey(ready.runs[run.id], overlap_for(row["trigger"], row["overlap"]))
 
-    async def _sweep(self, shards: set[int]) -> tuple[int, int]:
-        """Returns how many rows were taken up, and how many runs were dropped from memory."""
+    async def _take_up_all(self, shards: set[int]) -> None:
+        """Walk over the rows of some shards by key, until memory is full."""
         ready = self._leader.ready
         ready.overflowed = False
-        known = [run for run in ready.runs.values() if run.shard in shards]
-        for run in known:
-            run.seen = False
-        found, cursor, complete = 0, START, False
-        while not complete and not ready.overflowed:
-            async with self._database.connection() as connection:
-                rows = await runs.load(connection, list(shards), cursor, ROWS_AT_ONCE)
-            found += sum(self._compare(row) for row in rows)
-            complete = len(rows) < ROWS_AT_ONCE
-            cursor = rows[-1]["id"] if rows else cursor
-        return found, self._drop_unseen(known) if complete else 0
+        cursor: UUID | None = START
+        while cursor is not None and not ready.overflowed:
+            rows, cursor = await self._page(shards, cursor)
+            for row in rows:
+                self._adopt(row)
 
-    def _compare(self, row: asyncpg.Record) -> bool:
-        """Hold one row against memory; True when memory did not know it."""
+    async def _sweep(self, shards: set[int]) -> None:
+        """The first look, over all rows; then the second one, at what differed."""
+        unseen = {run.id for run in self._leader.ready.runs.values() if run.shard in shards}
+        doubtful: list[UUID] = []
+        cursor: UUID | None = START
+        while cursor is not None:
+            rows, cursor = await self._page(shards, cursor)
+            unseen.difference_update(row["id"] for row in rows)
+            doubtful += [row["id"] for row in rows if self._differs(row)]
+        rows = await self._look_again([*doubtful, *unseen])
+        taken_up = sum(self._adopt(row) for row in rows)
+        dropped = self._drop(unseen.difference(row["id"] for row in rows))
+        if taken_up or dropped:
+            self._events.tell(Name.SWEEP_FOUND, taken_up=taken_up, dropped=dropped)
+
+    async def _page(self, shards: set[int], after: UUID) -> tuple[list[asyncpg.Record], UUID | None]:
+        """Live rows by key, and the cursor of the next page; None after the last one."""
+        async with self._database.connection() as connection:
+            rows = await runs.load(connection, list(shards), after, ROWS_AT_ONCE)
+        return rows, rows[-1]["id"] if len(rows) == ROWS_AT_ONCE else None
+
+    async def _look_again(self, ids: list[UUID]) -> list[asyncpg.Record]:
+        rows: list[asyncpg.Record] = []
+        for start in range(0, len(ids), ROWS_AT_ONCE):
+            async with self._database.connection() as connection:
+                rows += await runs.load_by_id(connection, ids[start : start + ROWS_AT_ONCE])
+        return rows
+
+    def _differs(self, row: asyncpg.Record) -> bool:
+        """Whether memory holds a run otherwise than its row."""
         run = self._leader.ready.runs.get(row["id"])
         if run is None:
-            return self._take_up(row)
-        run.seen = True
+            return True
         if row["cancel_requested_at"] is not None:
             self._leader.ready.leases.request_cancel(run.id, self._leader.clock.monotonic())
         if row["state"] == RUNNING:
             # A claim whose answer was lost: the row runs under a token that memory has never seen.
-            if row["fencing_token"] > run.token and run.phase in (Phase.LANE, Phase.WHEEL, Phase.HELD):
-                self._leader.ready.gone(run.id)
-                return self._take_up(row)
-        elif run.phase is Phase.RUNNING and row["fencing_token"] >= run.token:
-            # The end of an attempt whose answer was lost: the row waits again.
+            return run.phase in WAITING_PHASES and row["fencing_token"] > run.token
+        # The end of an attempt whose answer was lost: the row waits again.
+        return run.phase is Phase.RUNNING and row["fencing_token"] >= run.token
+
+    def _adopt(self, row: asyncpg.Record) -> bool:
+        """Make memory hold a run as its row does; True when it did not."""
+        if not self._differs(row):
+            return False
+        run = self._leader.ready.runs.get(row["id"])
+        if run is not None and row["state"] != RUNNING:
             self._leader.ready.wait_again(run.id, clocks.to_seconds(row["ready_at"]), row["attempt"])
             return True
-        return False
+        return self._take_up(row)
 
     def _take_up(self, row: asyncpg.Record) -> bool:
         if not self._leader.leads(row["shard"]):
@@ -140,12 +174,10 @@ class Sweeper:
             self._leader.ready.leases.request_cancel(run.id, now)
         return True
 
-    def _drop_unseen(self, known: list[LiveRun]) -> int:
-        """Forget runs that were in memory before the sweep began and have no row any more."""
+    def _drop(self, ids: Iterable[UUID]) -> int:
+        """Forget runs that have no row any more, save those whose claim is on its way: that will tell."""
         ready = self._leader.ready
-        stale = [
-            run for run in known if not run.seen and ready.runs.get(run.id) is run and run.phase is not Phase.CLAIMING
-        ]
+        stale = [run for run_id in ids if (run := ready.runs.get(run_id)) and run.phase is not Phase.CLAIMING]
         for run in stale:
             ready.gone(run.id)
         return len(stale)

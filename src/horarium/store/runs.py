@@ -215,6 +215,12 @@ async def load_of_job(connection: asyncpg.Connection, job_id: UUID) -> list[asyn
     return rows
 
 
+async def load_by_id(connection: asyncpg.Connection, ids: Sequence[UUID]) -> list[asyncpg.Record]:
+    """The live rows of some runs, in the shape of `load`."""
+    rows: list[asyncpg.Record] = await connection.fetch(SQL.load_by_id, list(ids))
+    return rows
+
+
 async def refresh_leases(
     connection: asyncpg.Connection, ids: Sequence[UUID], tokens: Sequence[int], lease: timedelta
 ) -> None:

@@ -185,6 +185,14 @@ SELECT r.id, r.job_id, r.shard, r.tenant_id, r.queue, r.target_key, r.priority, 
 FROM runs r LEFT JOIN jobs j ON j.id = r.job_id
 WHERE r.job_id = $1;
 
+-- name: load_by_id
+-- Live rows by primary key, in the shape of `load`: the sweep's second look.
+SELECT r.id, r.job_id, r.shard, r.tenant_id, r.queue, r.target_key, r.priority, r.ready_at, r.state, r.attempt, r.fencing_token,
+       r.worker_id, r.started_at, r.trigger, r.cancel_requested_at, coalesce(r.timeout_s, j.timeout_s, 300) AS timeout_s,
+       coalesce(j.overlap, 'allow') AS overlap
+FROM runs r LEFT JOIN jobs j ON j.id = r.job_id
+WHERE r.id = ANY($1::uuid[]);
+
 -- name: refresh_leases
 -- Writes the leases that memory has extended, for people who look and for the next leader. Seldom.
 UPDATE runs r SET lease_expires_at = now() + $3::interval
