@@ -17,7 +17,7 @@ WITH ticks AS (
 ), ran AS (
     SELECT job_id, scheduled_for AS at, count(*) AS times
     FROM (SELECT job_id, scheduled_for FROM history WHERE trigger = 'schedule'
-          UNION ALL SELECT job_id, scheduled_for FROM runs WHERE trigger = 'schedule') AS both
+          UNION ALL SELECT job_id, scheduled_for FROM runs WHERE trigger = 'schedule') AS every
     GROUP BY job_id, scheduled_for
 ), skipped AS (
     SELECT t.job_id, t.at, count(*) AS times
