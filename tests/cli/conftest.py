@@ -15,6 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from horarium.cli import main
+from tests import databases
+from tests.cli import node as nodes
 
 
 @dataclass
@@ -133,3 +135,38 @@ def call(server: Server, cli: Callable[..., Result]) -> Callable[..., Result]:
         return cli("--url", server.url, *arguments, stdin=stdin)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def node(databases_of_run: databases.Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[nodes.Node]:
+    """A node with a worker, as processes of their own."""
+    url = databases_of_run.create_database()
+    with nodes.running(url, tmp_path_factory.mktemp("node")) as running:
+        yield running
+    databases_of_run.drop_database(url)
+
+
+@pytest.fixture
+def connected(node: nodes.Node, monkeypatch: pytest.MonkeyPatch) -> nodes.Node:
+    """The node, with the environment pointing at it."""
+    for name, value in node.environment.items():
+        monkeypatch.setenv(name, value)
+    return node
+
+
+@pytest.fixture
+def ok(cli: Callable[..., Result], connected: nodes.Node) -> Callable[..., str]:
+    """Run a command against the node that must succeed; what it prints on stdout."""
+
+    def run(*arguments: str, stdin: str | None = None) -> str:
+        result = cli(*arguments, stdin=stdin)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    return run
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A job's name that no other test uses."""
+    return f"t.{request.node.name}/ü"

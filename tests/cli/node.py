@@ -56,9 +56,10 @@ def process(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[st
     ) as started:
         try:
             yield started
-            started.send_signal(signal.SIGTERM)
-            printed, _ = started.communicate(timeout=30)
-            assert started.returncode in {0, -signal.SIGTERM}, printed
+            if started.poll() is None:
+                started.send_signal(signal.SIGTERM)
+                printed, _ = started.communicate(timeout=30)
+                assert started.returncode in {0, -signal.SIGTERM}, printed
         finally:
             started.kill()
 

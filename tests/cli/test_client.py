@@ -4,10 +4,10 @@ import socket
 from typing import Any
 
 import pytest
-from tests.cli.conftest import Reply, Request, Server
 
 from horarium import errors
 from horarium.cli.client import Client, segment
+from tests.cli.conftest import Reply, Request, Server
 
 
 def test_the_key_goes_along_and_the_answer_comes_back(server: Server) -> None:

@@ -36,3 +36,10 @@ def test_a_database_that_does_not_answer(cli: Cli) -> None:
     assert result.exit_code == 5
     assert cli("db", "status", "--database-url", "mysql://x/y").exit_code == 2
     assert cli("db", "status").exit_code == 2
+
+
+def test_the_sql_of_the_migrations_needs_no_database(cli: Cli) -> None:
+    printed = cli("db", "sql").stdout
+    assert printed.startswith("-- migration 0001 initial (sha256 ")
+    assert "CREATE TABLE jobs" in printed
+    assert "CREATE TABLE jobs" not in cli("db", "sql", "--from", "2").stdout

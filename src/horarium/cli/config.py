@@ -44,7 +44,7 @@ def show(invocation: options.Invocation, origin: bool, database_url: str | None)
 
 def masked(url: str) -> str:
     """An address with the password hidden, wherever it stands."""
-    hidden = re.sub(r"(?<=://)([^/@:?#]*):[^/@]*@", r"\1:***@", url)
+    hidden = re.sub(r"(?<=://)([^/@:?#]*):[^/]*@", r"\1:***@", url)
     return re.sub(r"(?i)([?&](?:password|sslpassword)=)[^&]*", r"\1***", hidden)
 
 

@@ -88,9 +88,9 @@ def show_value(invocation: options.Invocation, value: object) -> None:
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print an aligned table; words of state are coloured."""
-    from rich import box, table, text
+    from rich import table, text
 
-    drawn = table.Table(box=box.SIMPLE_HEAD if sys.stdout.isatty() else None, pad_edge=False, header_style="bold")
+    drawn = table.Table(box=None, pad_edge=False, header_style="bold")
     for heading in headings:
         drawn.add_column(heading, overflow="fold")
     for row in rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import click
@@ -25,8 +26,12 @@ def list_(invocation: options.Invocation) -> None:
     horarium workers list
     """
     found = list(session.open_client(invocation).pages("/v1/workers"))
-    now = times.now()
-    columns = [
+    output.show_list(invocation, found, columns(times.now()), "id")
+
+
+def columns(now: datetime) -> list[output.Column]:
+    """The columns of the list."""
+    return [
         output.Column("WORKER", lambda worker: worker["id"]),
         output.Column("STATE", lambda worker: worker.get("state", job_view.DASH)),
         output.Column("QUEUES", lambda worker: _queues(worker.get("queues") or [])),
@@ -35,7 +40,6 @@ def list_(invocation: options.Invocation) -> None:
         output.Column("VERSION", lambda worker: worker.get("version") or job_view.DASH),
         output.Column("SEEN", lambda worker: times.relative(times.parse(worker["last_seen_at"]), now)),
     ]
-    output.show_list(invocation, found, columns, "id")
 
 
 def _queues(queues: Sequence[Any]) -> str:

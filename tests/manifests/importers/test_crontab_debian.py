@@ -13,7 +13,7 @@ from horarium.domain import schedule as schedules
 from horarium.manifests import reader, writer
 from horarium.manifests.importers import command_names, crontab, report
 
-FACTS = sorted((Path(__file__).parent.parent / "data" / "debian_crontabs").glob("*.json"))
+FACTS = sorted((Path(__file__).parents[2] / "data" / "debian_crontabs").glob("*.json"))
 
 
 @pytest.fixture(params=FACTS, ids=lambda path: path.stem)
