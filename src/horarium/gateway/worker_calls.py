@@ -44,6 +44,7 @@ class WorkerCalls:
     async def lease(self, actor: Actor, body: bytes) -> bytes:
         """Long poll: runs for a worker, each lease as the database built it."""
         request = reading.decode(messages.lease_requests, body)
+        _check_texts(request)
         self._registry.asked(actor.tenant_id, request)
         wanted = Wanted(
             tuple((queue.name, float(queue.weight)) for queue in request.queues),
@@ -176,6 +177,23 @@ def _without_nul(text: str | None) -> str | None:
     if text is not None and ("\\u0000" in text or "\x00" in text):
         return '{"$refused": "holds a NUL character"}'
     return text
+
+
+def _check_texts(request: messages.LeaseRequest) -> None:
+    """Names that PostgreSQL cannot keep would spoil the claim of every worker that asks at the same time."""
+    info = request.worker
+    texts = {"/worker/id": info.id, "/worker/version": info.version, "/worker/host": info.host or ""}
+    texts |= {f"/queues/{index}/name": queue.name for index, queue in enumerate(request.queues)}
+    texts |= {f"/handlers/{index}": name for index, name in enumerate(request.handlers or ())}
+    faults = [
+        errors.Fault(pointer, "has characters that are not printable", "malformed_message")
+        for pointer, text in texts.items()
+        if not text.isprintable()
+    ]
+    if info.pid is not None and not 0 <= info.pid <= MAX_INT32:
+        faults.append(errors.Fault("/worker/pid", "is out of range", "malformed_message"))
+    if faults:
+        raise errors.InvalidError(faults)
 
 
 def _uuid(text: str) -> UUID:
