@@ -7,6 +7,8 @@ transaction.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from uuid import UUID
 
 from horarium import errors
 from horarium.domain.ready_set import Released
@@ -28,6 +30,7 @@ class Releaser:
         self._leader = leader
         self._events = events
         self._under_way: set[asyncio.Task[None]] = set()
+        self._ending = asyncio.Event()
 
     def release(self, early_s: float) -> None:
         """Move what is ready into the lanes; runs may be released `early_s` seconds before their instant."""
@@ -38,24 +41,33 @@ class Releaser:
             task.add_done_callback(self._under_way.discard)
 
     async def settle(self) -> None:
-        """Wait for what is under way."""
+        """Wait for what is under way. What cannot be written now is left to the next leader: its rows wait still."""
+        self._ending.set()
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
     async def _carry_out(self, released: Released) -> None:
         """Until it is written: a tick in limbo would be neither run nor skip."""
-        while True:
-            try:
-                await self._write(released)
-                return
-            except errors.UnavailableError:
-                await asyncio.sleep(TRY_AGAIN_S)
+        while not await self._written(released) and not self._ending.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TRY_AGAIN_S):
+                    await self._ending.wait()
+
+    async def _written(self, released: Released) -> bool:
+        try:
+            await self._write(released)
+        except errors.UnavailableError:
+            return False
+        except Exception as error:  # noqa: BLE001 - told, and tried again
+            self._events.tell(Name.DUTY_FAILED, duty="releaser", error=f"{type(error).__name__}: {error}")
+            return False
+        return True
 
     async def _write(self, released: Released) -> None:
-        stands_for: dict[LiveRun, LiveRun] = dict(released.coalesced)
-        given_up = [*released.skipped, *stands_for]
+        stands_for = _latest(released.coalesced)
+        given_up = [*released.skipped, *(older for older, _ in released.coalesced)]
         async with self._database.transaction() as connection:
             dropped = await runs.drop_waiting(connection, [run.id for run in given_up], self._leader.named_terms())
-            rows = [self._skip_row(tick, stands_for) for tick in dropped]
+            rows = [_skip_row(tick, stands_for.get(tick.id)) for tick in dropped]
             await skips.insert(connection, rows)
             asked = await runs.request_cancel(connection, [run.id for run in released.to_cancel], ASKED_BY)
         for run in given_up:
@@ -66,17 +78,24 @@ class Releaser:
                 Name.TICKS_SKIPPED, job_id=row.job_id, count=row.count, reason=row.reason, tenant=row.tenant_id
             )
 
-    @staticmethod
-    def _skip_row(tick: runs.Retracted, stands_for: dict[LiveRun, LiveRun]) -> skips.SkipRow:
-        newer = next((new for old, new in stands_for.items() if old.id == tick.id), None)
-        return skips.SkipRow(
-            tick.job_id,
-            tick.tenant_id,
-            tick.shard,
-            tick.scheduled_for,
-            tick.scheduled_for,
-            1,
-            True,
-            "coalesced" if newer else "overlap",
-            newer.id if newer else None,
-        )
+
+def _latest(coalesced: list[tuple[LiveRun, LiveRun]]) -> dict[UUID, UUID]:
+    """For each older run the one that runs for it: of a chain that came due at once, the last."""
+    found: dict[UUID, UUID] = {}
+    for older, newer in reversed(coalesced):
+        found[older.id] = found.get(newer.id, newer.id)
+    return found
+
+
+def _skip_row(tick: runs.Retracted, coalesced_into: UUID | None) -> skips.SkipRow:
+    return skips.SkipRow(
+        tick.job_id,
+        tick.tenant_id,
+        tick.shard,
+        tick.scheduled_for,
+        tick.scheduled_for,
+        1,
+        True,
+        "coalesced" if coalesced_into else "overlap",
+        coalesced_into,
+    )
