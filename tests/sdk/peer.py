@@ -23,6 +23,7 @@ class Peer:
 
     def __init__(self) -> None:
         self.lease_s = 15.0
+        self.age_s = 0.0
         self.url = ""
         self.requests: list[messages.LeaseRequest] = []
         self.beats: list[messages.HeartbeatRequest] = []
@@ -96,7 +97,7 @@ class Peer:
                 async with asyncio.timeout(asked.wait_s):
                     await self._changed.wait_for(lambda: bool(self._offered))
             given, self._offered = self._offered[: asked.slots], self._offered[asked.slots :]
-        return _json(messages.LeaseResponse(given))
+        return _json(messages.LeaseResponse(given, age_s=self.age_s))
 
     async def heartbeat(self, request: web.Request) -> web.Response:
         beat = messages.heartbeat_requests.decode(await request.read())

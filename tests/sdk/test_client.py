@@ -68,7 +68,7 @@ async def test_options_of_one_call(server: rest_server.RestServer, welcome: hand
 
     server.on("POST /v1/jobs", replayed)
     chosen = welcome.options(queue="slow", priority=0, timeout="1h", idempotency_key="once")
-    assert await chosen.enqueue(user_id=7) == Enqueued("job-1", None, replayed=True)
+    assert (await chosen.enqueue(user_id=7)).replayed
     assert server.calls[0].body == {**BODY, "run_at": "now", "queue": "slow", "priority": 0, "timeout_s": 3600}
     assert server.calls[0].headers["Idempotency-Key"] == "once"
     await welcome.enqueue(user_id=7)

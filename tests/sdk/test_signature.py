@@ -74,7 +74,7 @@ def test_dataclasses_and_pydantic_models_are_read() -> None:
 
 def test_a_handler_with_open_keywords_takes_the_rest_by_its_hint() -> None:
     assert signature.Signature(open_ended).read(b'{"a": 1, "user_id": 7}') == ((7,), {"a": 1})
-    with pytest.raises(signature.MismatchError, match=r"/payload/a: a: Expected `int`, got `str`"):
+    with pytest.raises(signature.MismatchError, match=r"/payload/a: Expected `int`, got `str`"):
         signature.Signature(open_ended).read(b'{"a": "x", "user_id": 7}')
 
 

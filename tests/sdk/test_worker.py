@@ -174,6 +174,17 @@ async def test_an_early_claim_starts_at_its_instant(peer: peers.Peer) -> None:
         assert instant - offered_at >= wait
 
 
+async def test_an_early_claim_that_was_long_on_its_way_starts_sooner(peer: peers.Peer) -> None:
+    h, peer.age_s = Horarium(), 3600.0 - 0.1
+
+    @h.job("exact")
+    async def exact(ctx: Context) -> None: ...
+
+    async with peers.working(peer, carriers(h)):
+        (run_id,) = await peer.offer("exact", start_in_s=3600.0)
+        assert (await peer.result(run_id)).outcome == "succeeded"
+
+
 async def test_slots_are_never_overdrawn_and_all_runs_end(peer: peers.Peer) -> None:
     h = Horarium()
     running = most = 0

@@ -73,9 +73,9 @@ class LeaseRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 class Lease(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One attempt of one run, given to this worker.
 
-    Start it `start_in_s` seconds after the message arrived, not before. It may take `timeout_s` from its start; it is
-    the worker's for `lease_s` from now, and for as long again after each heartbeat. `job_name` is None for nameless
-    one-offs.
+    Start it `start_in_s` seconds after the message arrived (less the message's `age_s`), not before. It may take
+    `timeout_s` from its start; it is the worker's for `lease_s` from now, and for as long again after each heartbeat.
+    `job_name` is None for nameless one-offs.
     """
 
     run_id: str
@@ -94,10 +94,15 @@ class Lease(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class LeaseResponse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The leases, none when the wait was over. `drain`: this node is going away, ask another one."""
+    """The leases, none when the wait was over. `drain`: this node is going away, ask another one.
+
+    `age_s`: how old the durations in the leases were when this message was written. They are fixed when runs are claimed,
+    and a commit lies between that and the message; so what is left until a start is `start_in_s - age_s`.
+    """
 
     leases: list[Lease]
     drain: bool = False
+    age_s: Seconds = 0
 
 
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

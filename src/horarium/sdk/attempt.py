@@ -35,9 +35,9 @@ class Attempt:
         "stop_event", "task",
     )  # fmt: skip
 
-    def __init__(self, lease: messages.Lease, received_at: float) -> None:
+    def __init__(self, lease: messages.Lease, counted_from: float) -> None:
         self.lease = lease
-        self.lease_until = received_at + lease.lease_s
+        self.lease_until = counted_from + lease.lease_s
         self.deadline = math.inf
         self.started = False
         self.ended = False  # the handler is through, or given up: a result exists

@@ -40,7 +40,7 @@ class Enqueued:
 
     job_id: str
     run_id: str | None
-    replayed: bool = False  # the idempotency key had been used: this is the job made then
+    replayed: bool = field(default=False, compare=False)  # the key had been used: this is the job made then
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,7 @@ class Signature:
             msgspec.json.Decoder(hint, dec_hook=_decode_other).decode(raw)
         except msgspec.DecodeError as error:
             text, _, where = str(error).partition(" - at `$")
-            return errors.Fault(f"/payload/{name}{_pointer(where.rstrip('`'))}", f"{name}: {text}")
+            return errors.Fault(f"/payload/{name}{_pointer(where.rstrip('`'))}", text)
         return None
 
 

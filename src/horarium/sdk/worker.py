@@ -115,22 +115,23 @@ class Worker:
     def _receive(self, response: messages.LeaseResponse, received_at: float) -> int:
         if response.drain:
             self._link.nodes.leave(self._link.nodes.url)
-        return sum([self._take(lease, received_at) for lease in response.leases])
+        counted_from = received_at - response.age_s
+        return sum([self._take(lease, counted_from) for lease in response.leases])
 
-    def _take(self, lease: messages.Lease, received_at: float) -> bool:
+    def _take(self, lease: messages.Lease, counted_from: float) -> bool:
         known = self._held.get(lease.run_id)
         if known is not None and known.lease.fencing_token >= lease.fencing_token:
             return False  # an answer that came twice
         if known is not None and known.mark_stopped(attempts.Stop.LOST):
             self._break_off(known)
-        attempt = attempts.Attempt(lease, received_at)
+        attempt = attempts.Attempt(lease, counted_from)
         self._held[lease.run_id] = attempt
         self._running += 1
         self._heartbeat.expect(lease.lease_s)
         if self._stopping.is_set():  # given just before the poll was broken off
             self._stop_all([attempt])
         elif lease.start_in_s > 0:
-            self._starts.add(received_at + lease.start_in_s, attempt)
+            self._starts.add(counted_from + lease.start_in_s, attempt)
         else:
             self._start(attempt)
         return True
