@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,7 +14,6 @@ from uuid import UUID
 import aiohttp
 import msgspec
 import pytest
-from tests.api.serving import serving
 from yarl import URL
 
 from horarium import clock as clocks
@@ -27,6 +28,7 @@ from horarium.services.manual import Manual
 from horarium.services.pokes import NoPokes
 from horarium.store import migrator
 from horarium.store.database import Database
+from tests.api.serving import serving
 
 SHARDS = 16
 
@@ -63,6 +65,7 @@ class Api:
         self.url = url
         self._session = session
         self.keys: dict[tuple[str, str], str] = {}
+        self.tasks: list[asyncio.Task[None]] = []
 
     async def make_keys(self) -> None:
         for tenant in ("acme", "other"):
@@ -85,10 +88,11 @@ class Api:
         content = raw if body is None else msgspec.json.encode(body)
         if content is not None:
             sent["Content-Type"] = "application/json"
+        url = URL(self.url + path, encoded=True)
+        data = None if content is None else io.BytesIO(content)
         async with self._session.request(
-            method, URL(self.url + path, encoded=True), data=content, headers={**sent, **(headers or {})},
-            allow_redirects=False,
-        ) as response:  # fmt: skip
+            method, url, data=data, headers={**sent, **(headers or {})}, allow_redirects=False
+        ) as response:
             return Answer(response.status, response.headers, await response.read())
 
     async def job(self, **members: Any) -> Any:
@@ -150,7 +154,9 @@ async def node(database_url: str, **changed: Any) -> AsyncIterator[Api]:
     try:
         services = await make_services(database, **changed)
         async with serving(apps.build(services)) as url, aiohttp.ClientSession() as session:
-            yield Api(services, session, url)
+            api = Api(services, session, url)
+            yield api
+            await asyncio.gather(*api.tasks)
     finally:
         await database.close()
 

@@ -13,11 +13,11 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-from tests.api.serving import serving
 from yarl import URL
 
 from horarium.api.envelope import Envelope
 from horarium.api.paths import ExactPaths
+from tests.api.serving import serving
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 import pytest
+
 from tests.api.conftest import Api
 
 NIGHTLY = {
@@ -41,7 +42,7 @@ async def test_a_job_is_made_and_shown_with_what_its_schedule_comes_to(api: Api)
     assert body["tenant"] == "acme"
     assert body["version"] == 1
     assert body["created_by"].startswith("admin/")
-    assert body["schedule_text"] == "At 02:00, Asia/Kolkata time" or "02:00" in body["schedule_text"]
+    assert body["schedule_text"] == "At 02:00 every day, Asia/Kolkata time"
     assert len(body["next_runs"]) == 5
     assert body["next_run_at"] == body["next_runs"][0]
     assert body["next_run_at"].endswith("T20:30:00Z")
@@ -92,12 +93,12 @@ async def test_a_name_that_is_taken_is_a_conflict(api: Api) -> None:
 
 
 async def test_all_faults_are_named_at_once(api: Api) -> None:
-    refused = await api("POST", "/v1/jobs", {"name": "", "schedule": "0 0 31 4 *", "priority": 12, "retires": {}})
+    refused = await api("POST", "/v1/jobs", {"name": "", "schedule": "0 0 31 4 *", "priority": 12, "prioritty": 1})
     assert (refused.status, refused.kind) == (422, "invalid")
-    assert {"/name", "/schedule", "/priority", "/retires", "/target"} <= refused.faults.keys()
+    assert {"/name", "/schedule", "/priority", "/prioritty", "/target"} <= refused.faults.keys()
     assert refused.faults["/schedule"] == "never_fires"
-    detail = next(fault["detail"] for fault in refused.body["errors"] if fault["pointer"] == "/retires")
-    assert "retry" in detail
+    detail = next(fault["detail"] for fault in refused.body["errors"] if fault["pointer"] == "/prioritty")
+    assert "priority" in detail
     assert refused.body["request_id"] == refused.headers["X-Request-Id"]
 
 

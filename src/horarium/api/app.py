@@ -9,17 +9,30 @@ from importlib import metadata
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from horarium import errors
-from horarium.api import audit, cron, dead_letters, docs, health, jobs, keys, problems, queues, runs, workers
+from horarium.api import (
+    audit,
+    cron,
+    dead_letters,
+    docs,
+    health,
+    job_actions,
+    jobs,
+    keys,
+    problems,
+    queues,
+    runs,
+    workers,
+)
 from horarium.api.envelope import Envelope
 from horarium.api.paths import ExactPaths
 from horarium.api.services import Services
 
-# In the order of the reference page. The routes that carry the load come first: they are found first.
+# The first route that fits is taken: what stands behind a job's name comes before the job.
 _ROUTERS = (
+    job_actions.router,
     jobs.router,
     runs.router,
     queues.router,
@@ -48,18 +61,13 @@ def routes() -> FastAPI:
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
-        generate_unique_id_function=_operation_id,
         redirect_slashes=False,
     )
     for router in _ROUTERS:
-        app.include_router(router)
+        app.router.routes.extend(router.routes)
     app.add_exception_handler(errors.HorariumError, problems.on_error)
     app.add_exception_handler(HTTPException, problems.on_http_exception)
     app.add_exception_handler(RequestValidationError, problems.on_validation_error)
     app.add_middleware(ExactPaths)
     app.add_middleware(Envelope)
     return app
-
-
-def _operation_id(route: APIRoute) -> str:
-    return route.name

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from horarium.api import auth, lists, openapi, schemas, services
+from horarium.api import auth, lists, openapi, routers, schemas, services
 from horarium.store import audit
 
-router = APIRouter(tags=["audit"])
+router = routers.of("audit")
 
 
 class AuditQuery(lists.Query):

@@ -58,6 +58,11 @@ def optional_members(raw: bytes, known: Collection[str]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def is_list(raw: bytes) -> bool:
+    """Whether a body is a bare JSON list, which a batch may be."""
+    return raw.lstrip()[:1] == b"["
+
+
 def only_member(raw: bytes, name: str) -> msgspec.Raw:
     """The JSON of the one member `name` that the object in a body has."""
     try:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from horarium import errors
-from horarium.api import answers, auth, job_view, lists, openapi, schemas, services
+from horarium.api import answers, auth, job_view, lists, openapi, routers, schemas, services
 from horarium.domain import cron, schedule
 
-router = APIRouter(tags=["cron"])
+router = routers.of("cron")
 
 
 class ExplainQuery(BaseModel):

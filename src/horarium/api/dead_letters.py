@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from horarium.api import answers, auth, bodies, lists, openapi, refs, schemas, services
+from horarium.api import answers, auth, bodies, lists, openapi, refs, routers, schemas, services
 from horarium.api.idempotency import idempotent
 from horarium.domain import job, job_fields
 from horarium.services import manual
 from horarium.store import inspect
 
-router = APIRouter(tags=["dead-letters"])
+router = routers.of("dead-letters")
 
 
 class DeadLettersQuery(lists.Query):

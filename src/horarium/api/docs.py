@@ -12,13 +12,13 @@ import html
 import json
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from horarium.api import openapi
+from horarium.api import openapi, routers
 
-router = APIRouter(include_in_schema=False)
+router = routers.of("documentation", documented=False)
 
 _STYLE = (
     "body{font:1rem/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from horarium import errors
-from horarium.api import answers, openapi, schemas, services
+from horarium.api import answers, openapi, routers, schemas, services
 
-router = APIRouter(tags=["operation"])
+router = routers.of("operation")
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 _PATIENCE_S = 2.0

@@ -5,17 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from horarium.api import answers, auth, bodies, lists, openapi, schemas, services
+from horarium.api import answers, auth, bodies, lists, openapi, routers, schemas, services
 from horarium.api.idempotency import idempotent
 from horarium.domain import job_fields, roles
 from horarium.services import keys
 from horarium.store import api_keys
 
-router = APIRouter(tags=["api-keys"])
+router = routers.of("api-keys")
 
 _READERS: dict[str, job_fields.Reader] = {
     "role": job_fields.word(roles.Role),

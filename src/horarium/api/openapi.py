@@ -103,7 +103,7 @@ def logs() -> Responses:
 
 def body(model: type[BaseModel], *, required: bool = True, media_type: str = "application/json") -> Object:
     """The documented body of a route that reads its own."""
-    content = {media_type: {"schema": {"$ref": _SCHEMAS + _input_name(model.__name__)}}}
+    content = {media_type: {"schema": {"$ref": _SCHEMAS + model.__name__}}}
     return {"requestBody": {"required": required, "content": content}}
 
 
@@ -112,16 +112,17 @@ def document(app: FastAPI) -> Object:
     described = get_openapi(
         title=_TITLE, version=app.version, description=_DESCRIPTION, routes=app.routes, openapi_version="3.1.0"
     )
+    described["paths"] = _sorted(described["paths"])
     components = described.setdefault("components", {})
     known = components.setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
         known.pop(name, None)
-    known.update(_inputs())
+    known.update(_inputs(known))
     known.update(_schema_of(schemas.Problem))
     components["securitySchemes"] = {"apiKey": {"type": "http", "scheme": "bearer", "bearerFormat": "hrm_…"}}
     components["responses"] = {_problem_name(status): _problem(text) for status, text in _PROBLEMS.items()}
-    for route in _routes(app):
-        for method in route.methods or ():
+    for route in routes(app):
+        for method in route.methods or () if route.include_in_schema else ():
             _complete(route, method.lower(), described["paths"][route.path_format][method.lower()])
     return described
 
@@ -131,8 +132,16 @@ def text(described: Object) -> str:
     return json.dumps(described, indent=2, ensure_ascii=False) + "\n"
 
 
-def _routes(app: FastAPI) -> Iterator[APIRoute]:
-    return (route for route in app.routes if isinstance(route, APIRoute) and route.include_in_schema)
+def routes(app: FastAPI) -> Iterator[APIRoute]:
+    """All routes of the application."""
+    return (route for route in app.routes if isinstance(route, APIRoute))
+
+
+def _sorted(paths: Object) -> Object:
+    """Paths by resource, in the order of the routers, and within one by name."""
+    tags = [tag for operations in paths.values() for operation in operations.values() for tag in operation["tags"]]
+    places = {tag: place for place, tag in enumerate(dict.fromkeys(tags))}
+    return dict(sorted(paths.items(), key=lambda item: (places[next(iter(item[1].values()))["tags"][0]], item[0])))
 
 
 def _complete(route: APIRoute, method: str, operation: Object) -> None:
@@ -194,19 +203,17 @@ def _schema_of(model: type[BaseModel]) -> Object:
     return dict(definitions["$defs"])
 
 
-def _inputs() -> Object:
-    """The shapes of bodies. Those that answers share under the same name get a name of their own."""
+def _inputs(known: Object) -> Object:
+    """The shapes of bodies. One that an answer has in another form under the same name gets a name of its own."""
     _, definitions = models_json_schema(
         [(model, "validation") for model in schemas.BODIES], ref_template=_SCHEMAS + "{model}"
     )
-    source = json.dumps(definitions["$defs"])
-    for name in definitions["$defs"]:
-        source = source.replace(f'"{_SCHEMAS}{name}"', f'"{_SCHEMAS}{_input_name(name)}"')
-    return {_input_name(name): shape for name, shape in json.loads(source).items()}
-
-
-def _input_name(name: str) -> str:
-    return name if name in {model.__name__ for model in schemas.BODIES} else f"{name}Input"
+    shapes = definitions["$defs"]
+    clashing = {name for name in shapes.keys() & known.keys() if shapes[name] != known[name]}
+    source = json.dumps(shapes)
+    for name in clashing:
+        source = source.replace(f'"{_SCHEMAS}{name}"', f'"{_SCHEMAS}{name}Input"')
+    return {f"{name}Input" if name in clashing else name: shape for name, shape in json.loads(source).items()}
 
 
 def main() -> None:

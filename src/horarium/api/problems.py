@@ -20,6 +20,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.types import Scope
 
 from horarium import errors
@@ -82,7 +83,10 @@ async def on_http_exception(request: Request, error: Exception) -> Response:
     """Exception handler for what the router refuses: 404, 405."""
     if not isinstance(error, HTTPException):
         raise error
-    return of_status(request.scope, error.status_code, _explained(request, error), error.headers)
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_allowed(request))
+    return of_status(request.scope, error.status_code, _explained(request, error), headers)
 
 
 async def on_validation_error(request: Request, error: Exception) -> Response:
@@ -138,6 +142,13 @@ def _explained(request: Request, error: HTTPException) -> str:
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         return f"{request.url.path} does not take {request.method}"
     return str(error.detail)
+
+
+def _allowed(request: Request) -> list[str]:
+    """The methods that the path of a request takes; the router itself tells those of one route only."""
+    routes = [route for route in request.app.routes if isinstance(route, APIRoute)]
+    fitting = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for route in fitting for method in route.methods or ()})
 
 
 def _fault(request: Request, item: Mapping[str, Any]) -> errors.Fault:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from horarium.api import auth, lists, openapi, schemas, services
+from horarium.api import auth, lists, openapi, routers, schemas, services
 
-router = APIRouter(tags=["queues"])
+router = routers.of("queues")
 
 
 @router.get("/v1/queues", responses=openapi.page(schemas.Queue), summary="List queues")

@@ -8,20 +8,20 @@ from typing import Annotated
 from uuid import UUID
 
 import msgspec
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from horarium import errors
-from horarium.api import answers, auth, bodies, lists, openapi, refs, schemas, services
+from horarium.api import answers, auth, bodies, lists, openapi, refs, routers, schemas, services
 from horarium.api.idempotency import idempotent
 from horarium.domain import job, states
 from horarium.services import inspector as inspectors
 from horarium.services import views
 from horarium.store import inspect
 
-router = APIRouter(tags=["runs"])
+router = routers.of("runs")
 
 _FOLLOW_EVERY_S = 0.5
 _SILENCE_S = 15.0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from horarium.api import auth, lists, openapi, schemas, services
+from horarium.api import auth, lists, openapi, routers, schemas, services
 
-router = APIRouter(tags=["workers"])
+router = routers.of("workers")
 
 
 @router.get("/v1/workers", responses=openapi.page(schemas.Worker), summary="List workers")
