@@ -1,0 +1,1 @@
+"""An example application: what it does is in `jobs`."""
