@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,16 @@ from horarium.protocol import messages
 from horarium.services import metrics
 from tests.rules import pages, tree
 
+# Files that a reader of the pages makes.
+OF_A_READER = {"tour.py"}
+
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 PLACE = re.compile(r"^[\w./*-]+/[\w.*-]+\.(py|sql|md|json|toml|txt)$")
 EACH_PAGE = pytest.mark.parametrize("page", [pytest.param(page, id=tree.shown(page)) for page in pages.pages()])
 
 # Words of a command that stand for something: NAME, $run, … and {a,b}.
 PLACEHOLDER = re.compile(r"^(\$.*|[A-Z][A-Z_]*|.*….*|\[.*|.*\])$")
+VARIABLE = r"\bHORARIUM_[A-Z_]+[A-Z]\b"
 DOCS = (tree.ROOT / "README.md", tree.DOCS / "README.md")
 
 
@@ -105,14 +110,16 @@ def fault_of(command: click.Command, words: list[str]) -> str | None:
 
 @EACH_PAGE
 def test_variables_exist(page: Path) -> None:
-    named = set(re.findall(r"\bHORARIUM_[A-Z_]+[A-Z]\b", page.read_text("utf-8")))
-    sources = "".join(path.read_text("utf-8") for path in (*tree.source_files(), *tree.test_files()))
-    unknown = {
-        name
-        for name in named
-        if name.removeprefix("HORARIUM_").lower() not in config.Settings.model_fields and name not in sources
-    }
-    assert unknown == set()
+    named = set(re.findall(VARIABLE, page.read_text("utf-8")))
+    settings = {f"HORARIUM_{name.upper()}" for name in config.Settings.model_fields}
+    assert named - settings - variables_of_the_code() == set()
+
+
+@cache
+def variables_of_the_code() -> frozenset[str]:
+    """The variables that sources and tests name."""
+    files = (*tree.source_files(), *tree.test_files())
+    return frozenset(name for path in files for name in re.findall(VARIABLE, path.read_text("utf-8")))
 
 
 @EACH_PAGE
@@ -132,7 +139,7 @@ def test_python_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
     for block in pages.blocks(page, "python"):
         program = compile(block.text, block.place, "exec")
-        if "from app" not in block.text and "asyncio.run" not in block.text:
+        if "from app" not in block.text:
             exec(program, {"__name__": "example"})
 
 

@@ -71,9 +71,9 @@ def test_error_classes_elsewhere_are_few_and_known() -> None:
         f"{tree.module_name(path)}.{node.name}"
         for path in tree.source_files()
         if path.name != "errors.py"
-        for node in ast.walk(tree.syntax(path))
+        for node in tree.nodes(path)
         if isinstance(node, ast.ClassDef) and node.name.endswith("Error")
-        if {ast.unparse(base).removeprefix("errors.") for base in node.bases} & names
+        if {tree.dotted(base).removeprefix("errors.") for base in node.bases} & names
     }
     assert found == set(ELSEWHERE)
 
@@ -82,14 +82,14 @@ def test_every_error_is_raised_somewhere() -> None:
     used = {
         node.func.attr
         for path in tree.source_files()
-        for node in ast.walk(tree.syntax(path))
+        for node in tree.nodes(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        if ast.unparse(node.func.value) == "errors"
+        if tree.dotted(node.func.value) == "errors"
     }
     named = {
-        ast.unparse(node.exc).removeprefix("errors.")
+        tree.dotted(node.exc).removeprefix("errors.")
         for path in tree.source_files()
-        for node in ast.walk(tree.syntax(path))
+        for node in tree.nodes(path)
         if isinstance(node, ast.Raise) and node.exc is not None and not isinstance(node.exc, ast.Call)
     }
     idle = {kind.__name__ for kind in classes() if kind is not errors.HorariumError} - used - named

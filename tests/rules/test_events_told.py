@@ -16,8 +16,8 @@ def named_outside_events() -> set[str]:
         node.attr
         for path in tree.source_files()
         if path.name not in bystanders
-        for node in ast.walk(tree.syntax(path))
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in {"Name", "events.Name"}
+        for node in tree.nodes(path)
+        if isinstance(node, ast.Attribute) and tree.dotted(node.value) in {"Name", "events.Name"}
     }
 
 

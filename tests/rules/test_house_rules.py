@@ -54,9 +54,9 @@ RULES = Path(__file__).parent
 
 def calls(path: Path) -> Iterator[tuple[str, ast.Call]]:
     """Every call of a file, with the dotted name of what is called."""
-    for node in ast.walk(tree.syntax(path)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
-            yield ast.unparse(node.func), node
+    for node in tree.nodes(path):
+        if isinstance(node, ast.Call):
+            yield tree.dotted(node.func), node
 
 
 def texts() -> Iterator[tuple[Path, str]]:

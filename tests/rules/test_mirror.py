@@ -20,11 +20,11 @@ ELSEWHERE: dict[str, tuple[str, str]] = {}
 @cache
 def imported_by(test: Path) -> frozenset[str]:
     """The modules of Horarium that a test imports."""
-    return frozenset(_imports(tree.syntax(test)))
+    return frozenset(_imports(test))
 
 
-def _imports(module: ast.Module) -> Iterator[str]:
-    for node in ast.walk(module):
+def _imports(test: Path) -> Iterator[str]:
+    for node in tree.nodes(test):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

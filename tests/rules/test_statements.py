@@ -36,16 +36,15 @@ def names_used() -> frozenset[tuple[str, str]]:
 
 
 def _used_in(path: Path) -> Iterator[tuple[str, str]]:
-    module = tree.syntax(path)
-    loaded = dict(_loaded(module))
-    for node in ast.walk(module):
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in loaded:
-            yield loaded[ast.unparse(node.value)], node.attr
+    loaded = dict(_loaded(path))
+    for node in tree.nodes(path):
+        if isinstance(node, ast.Attribute) and (source := loaded.get(tree.dotted(node.value))):
+            yield source, node.attr
 
 
-def _loaded(module: ast.Module) -> Iterator[tuple[str, str]]:
+def _loaded(path: Path) -> Iterator[tuple[str, str]]:
     """The names under which a module reaches statements: its own `SQL = load("runs")`, or another module's SQL."""
-    for node in ast.walk(module):
+    for node in tree.nodes(path):
         match node:
             case ast.Assign(
                 targets=[ast.Name(id=name)],
@@ -103,7 +102,7 @@ def test_no_sql_in_python() -> None:
     found = {
         f"{tree.shown(path)}:{line}": text
         for path in tree.source_files()
-        for line, text in tree.strings(tree.syntax(path))
+        for line, text in tree.strings(path)
         if SQL_TEXT.search(text) and tree.shown(path) not in SQL_IN_PYTHON
     }
     assert found == {}
@@ -111,4 +110,4 @@ def test_no_sql_in_python() -> None:
 
 def test_the_exceptions_are_still_needed() -> None:
     for name in SQL_IN_PYTHON:
-        assert any(SQL_TEXT.search(text) for _, text in tree.strings(tree.syntax(tree.ROOT / name))), name
+        assert any(SQL_TEXT.search(text) for _, text in tree.strings(tree.ROOT / name)), name

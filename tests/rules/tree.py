@@ -50,6 +50,22 @@ def syntax(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"), filename=str(path))
 
 
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of a file's syntax tree."""
+    return tuple(ast.walk(syntax(path)))
+
+
+def dotted(node: ast.AST) -> str:
+    """The dotted name that an expression is, such as `errors.InvalidError`; empty when it is something else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        owner = dotted(node.value)
+        return f"{owner}.{node.attr}" if owner else ""
+    return ""
+
+
 def shown(path: Path) -> str:
     """A path as a failure names it: from the root of the tree."""
     return path.relative_to(ROOT).as_posix()
@@ -61,17 +77,17 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def strings(module: ast.Module) -> Iterator[tuple[int, str]]:
+def strings(path: Path) -> Iterator[tuple[int, str]]:
     """Line and text of every string that is data: literals and fixed parts of f-strings, docstrings left out."""
-    documentation = {id(text) for text in _docstrings(module)}
-    for node in ast.walk(module):
+    documentation = {id(text) for text in _docstrings(path)}
+    for node in nodes(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
             yield node.lineno, node.value
 
 
-def _docstrings(module: ast.Module) -> Iterator[ast.Constant]:
+def _docstrings(path: Path) -> Iterator[ast.Constant]:
     """Expressions that are nothing but a string: docstrings, of attributes too."""
-    for node in ast.walk(module):
+    for node in nodes(path):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield node.value
 

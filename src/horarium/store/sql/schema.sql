@@ -7,6 +7,7 @@ CREATE SCHEMA horarium;
 -- function drop_partitions(date, date)
 CREATE FUNCTION horarium.drop_partitions(days_before date, months_before date) RETURNS text[]
     LANGUAGE plpgsql
+    SET lock_timeout TO '2s'
     AS $_$
 DECLARE
     victim record;
@@ -56,34 +57,42 @@ BEGIN
     RETURN new_id;
 END $$;
 
+-- function make_partition(text, text, text, timestamp without time zone, timestamp without time zone)
+CREATE FUNCTION horarium.make_partition(parent text, name text, key text, first timestamp without time zone, last timestamp without time zone) RETURNS boolean
+    LANGUAGE plpgsql
+    SET lock_timeout TO '2s'
+    AS $$
+DECLARE
+    lower timestamptz := first AT TIME ZONE 'UTC';
+    upper timestamptz := last AT TIME ZONE 'UTC';
+BEGIN
+    IF to_regclass('horarium.' || name) IS NOT NULL THEN
+        RETURN false;
+    END IF;
+    EXECUTE format('CREATE TABLE horarium.%I (LIKE horarium.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', name, parent);
+    EXECUTE format('WITH moved AS (DELETE FROM horarium.%I WHERE %I >= %L AND %I < %L RETURNING *)
+                    INSERT INTO horarium.%I SELECT * FROM moved', parent || '_default', key, lower, key, upper, name);
+    EXECUTE format('ALTER TABLE horarium.%I ATTACH PARTITION horarium.%I FOR VALUES FROM (%L) TO (%L)',
+                   parent, name, lower, upper);
+    RETURN true;
+END $$;
+
 -- function make_partitions(date, date)
 CREATE FUNCTION horarium.make_partitions(first date, last date) RETURNS integer
     LANGUAGE plpgsql
     AS $$
 DECLARE
-    parent text;
     day date;
-    name text;
     made integer := 0;
 BEGIN
-    FOREACH parent IN ARRAY ARRAY['history', 'run_logs'] LOOP
-        FOR day IN SELECT generate_series(first, last, interval '1 day')::date LOOP
-            name := parent || '_' || to_char(day, 'YYYYMMDD');
-            IF to_regclass('horarium.' || name) IS NULL THEN
-                EXECUTE format('CREATE TABLE horarium.%I PARTITION OF horarium.%I FOR VALUES FROM (%L) TO (%L)',
-                               name, parent, day::timestamp AT TIME ZONE 'UTC', (day + 1)::timestamp AT TIME ZONE 'UTC');
-                made := made + 1;
-            END IF;
-        END LOOP;
+    FOR day IN SELECT generate_series(first, last, interval '1 day')::date LOOP
+        made := made
+            + make_partition('history', 'history_' || to_char(day, 'YYYYMMDD'), 'finished_at', day, day + 1)::integer
+            + make_partition('run_logs', 'run_logs_' || to_char(day, 'YYYYMMDD'), 'at', day, day + 1)::integer;
     END LOOP;
     FOR day IN SELECT generate_series(date_trunc('month', first), date_trunc('month', last), interval '1 month')::date LOOP
-        name := 'audit_' || to_char(day, 'YYYYMM');
-        IF to_regclass('horarium.' || name) IS NULL THEN
-            EXECUTE format('CREATE TABLE horarium.%I PARTITION OF horarium.audit FOR VALUES FROM (%L) TO (%L)',
-                           name, day::timestamp AT TIME ZONE 'UTC',
-                           (day + interval '1 month')::timestamp AT TIME ZONE 'UTC');
-            made := made + 1;
-        END IF;
+        made := made + make_partition('audit', 'audit_' || to_char(day, 'YYYYMM'), 'at', day,
+                                      day + interval '1 month')::integer;
     END LOOP;
     RETURN made;
 END $$;
