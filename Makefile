@@ -30,7 +30,7 @@ check: setup ## formatting, lint, types, layers, spelling: under a minute
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
-	$(BIN)/codespell src tests docs README.md Makefile .ci $(wildcard *.md benchmarks examples)
+	$(BIN)/codespell src docs Makefile .ci $(wildcard *.md benchmarks examples)
 
 test: check ## check, then every test on two processes (ARGS="-k cron" narrows them)
 	$(BIN)/python -m pytest -n 2 $(ARGS)
@@ -38,13 +38,13 @@ test: check ## check, then every test on two processes (ARGS="-k cron" narrows t
 bench: setup ## every benchmark, one JSON line each (ARGS=--quick for the short form)
 	@set -e; for file in $(BENCHMARKS); do $(BIN)/python "$$file" --json $(ARGS); done
 
-lock: setup ## compile requirements/*.txt from pyproject.toml again
+lock: setup ## compile requirements/*.txt from pyproject.toml again (ARGS=--upgrade takes the newest)
 	$(PIP_INSTALL) uv
-	$(BIN)/uv pip compile $(LOCK_OPTIONS) pyproject.toml --output-file requirements/runtime.txt
-	$(BIN)/uv pip compile $(LOCK_OPTIONS) --extra dev pyproject.toml --output-file requirements/dev.txt
+	$(BIN)/uv pip compile $(LOCK_OPTIONS) $(ARGS) pyproject.toml --output-file requirements/runtime.txt
+	$(BIN)/uv pip compile $(LOCK_OPTIONS) $(ARGS) --extra dev pyproject.toml --output-file requirements/dev.txt
 
 # No index address and no header: the lock names packages and hashes, never where they were fetched from.
-LOCK_OPTIONS := --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+LOCK_OPTIONS := --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header
 
 $(BIN)/python:
