@@ -5,6 +5,7 @@ A body is read by `job_parsing`, shown by `job_document`; here are the values in
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -181,6 +182,8 @@ def misfire_policy_of(spec: JobSpec) -> misfires.MisfirePolicy:
 
 def policy_key_of(spec: JobSpec) -> str:
     """The misfire and overlap policies as the timer carries them."""
+    if _policies(spec) == _USUAL_POLICIES:
+        return ""
     return firing.encode_policy(firing.FiringPolicy(misfire_policy_of(spec), spec.overlap))
 
 
@@ -204,3 +207,6 @@ TIMING_FIELDS = (
     "start_at",
     "end_at",
 )
+
+_policies = operator.attrgetter("misfire", "misfire_grace_s", "catch_up_window_s", "max_catch_up", "overlap")
+_USUAL_POLICIES = _policies(JobSpec(target={}))

@@ -1,7 +1,7 @@
 """Readers of single values of a job's body: each gives the value as the domain wants it, or notes what is wrong.
 
 A reader never raises and never converts between kinds: `"5"`, `5.0` and `true` are not the number 5. What it returns
-after noting a fault is of no meaning, since the body as a whole is refused.
+after noting a fault is of no meaning, since the body as a whole is refused; of what can be looked at no further, None.
 """
 
 from __future__ import annotations
@@ -175,6 +175,7 @@ def instant(value: Any, pointer: str, faults: Faults) -> datetime | None:
         return None
     if not MIN_YEAR <= read.year <= MAX_YEAR:
         faults.add(pointer, f"{value} is not within the years {MIN_YEAR} to {MAX_YEAR}")
+        return None
     return read
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -33,8 +34,8 @@ MAX_SPAN_S = 366 * 86_400
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _OBJECTS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
-_VALUES = msgspec.json.Decoder(list[msgspec.Raw])
 _VALUE = msgspec.json.Decoder()
+_SPACE = re.compile(r"[ \t\r\n]*")
 
 # What people write who come from elsewhere, or send back what they were shown.
 _HINTS = {
@@ -191,6 +192,9 @@ def _read_int(digits: str) -> Any:
     return int(digits) if len(digits) <= job_payload.MAX_DIGITS else float(digits)
 
 
+_ELEMENT = json.JSONDecoder(parse_int=_read_int)
+
+
 def _reason(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "it is nested too deep"
@@ -200,18 +204,47 @@ def _reason(error: Exception) -> str:
 
 
 def _read_bodies_one_by_one(raw: bytes | memoryview) -> list[dict[str, Any] | errors.HorariumError]:
+    """The bodies of a batch in which at least one cannot be read; each is read by itself."""
     try:
-        values = _VALUES.decode(raw)
-    except (msgspec.DecodeError, RecursionError) as error:
-        detail = f"is not a JSON list: {error}"
+        parts = list(_elements(bytes(raw).decode()))
+    except (ValueError, RecursionError) as error:
+        detail = f"is not a JSON list: {_reason(error)}"
         raise errors.InvalidError([errors.Fault("", detail, "malformed_json")]) from None
-    _check_batch_size(len(values))
-    return [_body_or_error(value) for value in values]
+    _check_batch_size(len(parts))
+    return [_body_or_error(part) for part in parts]
 
 
-def _body_or_error(raw: msgspec.Raw) -> dict[str, Any] | errors.HorariumError:
+def _elements(text: str) -> Iterator[str]:
+    """The texts of the elements of a JSON list."""
+    position = _expect(text, 0, "[")
+    more = not text.startswith("]", _skip(text, position))
+    while more:
+        start = _skip(text, position)
+        _, end = _ELEMENT.raw_decode(text, start)
+        yield text[start:end]
+        position = _skip(text, end)
+        more = text.startswith(",", position)
+        position += more
+    _expect(text, _expect(text, position, "]"), "")
+
+
+def _skip(text: str, position: int) -> int:
+    """Where the next text that is no space begins."""
+    match = _SPACE.match(text, position)
+    return match.end() if match else position
+
+
+def _expect(text: str, position: int, sign: str) -> int:
+    """The place behind a sign that must come next; behind the end, where nothing may come."""
+    found = _skip(text, position)
+    if text[found : found + 1] != sign:
+        raise json.JSONDecodeError(f"expecting {sign or 'the end'!r}", text, found)
+    return found + len(sign)
+
+
+def _body_or_error(text: str) -> dict[str, Any] | errors.HorariumError:
     try:
-        return read_body(memoryview(raw))
+        return read_body(text.encode())
     except errors.HorariumError as error:
         return error
 

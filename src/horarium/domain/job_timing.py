@@ -59,7 +59,8 @@ def resolve(given: Mapping[str, Any], now: datetime, faults: Faults, held: job.J
     for way in ways:
         if given[way] is not None:
             fields.update(moment or _READ_WAY[way](given, zone, now, faults))
-    if len(faults) == before and ("start_at" in given or "end_at" in given or "schedule" in given):
+    readable = len(faults) == before and None not in given.values()
+    if readable and ("start_at" in given or "end_at" in given or "schedule" in given):
         _check_fires(fields, now, faults)
     return fields
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
@@ -96,5 +97,10 @@ def run_of(each: job.Job, tick: firing.Tick) -> RunRow:
 def _zone_version(spec: job.JobSpec) -> str:
     """The zone data that the occurrence was computed with, where it depends on them (rules Z1, Z2)."""
     if spec.schedule is not None or spec.run_at_local is not None:
-        return zones.data_version()
+        return _data_version()
     return ""
+
+
+@functools.cache
+def _data_version() -> str:
+    return zones.data_version()

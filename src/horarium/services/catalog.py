@@ -259,7 +259,7 @@ class Catalog:
         now = self._clock.now()
         spec = dataclasses.replace(spec, target=job_target.unmask(spec.target, None))
         made = creation.new_jobs(who, [spec], now, self._shards)
-        if not await jobs.insert(connection, made):
+        if not await jobs.insert(connection, made[0]):
             raise jobs.name_taken(spec.name)
         planting = creation.Planting(now)
         planting.add(made)
@@ -270,7 +270,7 @@ class Catalog:
     async def _insert_many(
         self, connection: asyncpg.Connection, who: job.Actor, made: Sequence[job.Job], now: datetime
     ) -> tuple[creation.Planting, set[UUID]]:
-        stored = await jobs.insert(connection, made)
+        stored = await jobs.insert_many(connection, made) if made else set()
         planting = creation.Planting(now)
         planting.add(each for each in made if each.id in stored)
         await planting.store(connection)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from operator import attrgetter
+from typing import NamedTuple
 
 import asyncpg
 
 from horarium.domain import firing, ids, job, schedule, sharding
 from horarium.services import arming
-from horarium.store import runs, timers
+from horarium.store import bulk
 
 _ENTROPY_BYTES = 10
 
@@ -50,29 +52,46 @@ class Planting:
 
     def __init__(self, now: datetime) -> None:
         self._now = now
-        self._known: dict[str, datetime | None] = {}
+        self._planned: dict[tuple[object, ...], _Planned] = {}
         self.effects = arming.Effects()
 
     def add(self, jobs: Iterable[job.Job]) -> None:
         """Decide what the first occurrences are."""
         for each in jobs:
-            if each.spec.run_at is not None and each.spec.run_at <= self._now + job.AT_ONCE:
-                planned = job.schedule_of(each.spec, each.anchor_at)
-                self.effects.added.append(arming.run_of(each, arming.tick_at(each.id, planned, each.spec.run_at)))
-            else:
-                self._set_timer(each)
+            planned = self._plan(each)
+            run_at = each.spec.run_at
+            if run_at is not None and run_at <= self._now + job.AT_ONCE:
+                self.effects.added.append(arming.run_of(each, planned.tick(each, run_at)))
+            elif planned.first is not None:
+                timer = arming.timer_with_key(each, planned.tick(each, planned.first), planned.key)
+                self.effects.timers.append(timer)
 
     async def store(self, connection: asyncpg.Connection) -> None:
         """Write timers and runs."""
-        await timers.upsert(connection, self.effects.timers)
-        await runs.insert(connection, self.effects.added)
+        await bulk.copy_timers(connection, self.effects.timers)
+        await bulk.copy_runs(connection, self.effects.added)
 
-    def _set_timer(self, each: job.Job) -> None:
-        planned = job.schedule_of(each.spec, each.anchor_at)
-        key = schedule.encode(planned)
-        if key not in self._known:
-            self._known[key] = schedule.next_fire(planned, self._now)
-        nominal = self._known[key]
-        if nominal is not None:
-            tick = arming.tick_at(each.id, planned, nominal) if planned.jitter else firing.Tick(nominal, nominal)
-            self.effects.timers.append(arming.timer_with_key(each, tick, key))
+    def _plan(self, each: job.Job) -> _Planned:
+        said = (*_schedule_members(each.spec), each.anchor_at)
+        known = self._planned.get(said)
+        if known is None:
+            planned = job.schedule_of(each.spec, each.anchor_at)
+            first = schedule.next_fire(planned, self._now)
+            known = self._planned[said] = _Planned(planned, schedule.encode(planned), first)
+        return known
+
+
+class _Planned(NamedTuple):
+    """A schedule that several jobs may share, its key, and its first time from now on."""
+
+    schedule: schedule.Schedule
+    key: str
+    first: datetime | None
+
+    def tick(self, each: job.Job, nominal: datetime) -> firing.Tick:
+        if not each.spec.jitter_s:
+            return firing.Tick(nominal, nominal)
+        return arming.tick_at(each.id, self.schedule, nominal)
+
+
+_schedule_members = attrgetter(*job.TIMING_FIELDS, "jitter_s")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import asyncpg
+import msgspec
 
 from horarium import errors
 from horarium.domain import job, retry
@@ -20,9 +21,6 @@ from horarium.domain.states import JobStatus
 from horarium.store import statements
 
 SQL = statements.load("jobs")
-
-# Stands between tags in a parameter: they hold no control characters.
-_TAG_SEPARATOR = "\x1f"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,54 +44,65 @@ class Outlook(NamedTuple):
     last_run: job.LastRun | None = None
 
 
-async def insert(connection: asyncpg.Connection, jobs: Sequence[job.Job]) -> set[UUID]:
-    """Store new jobs of one tenant and actor; returns the ids of those whose name was free.
-
-    Of two with the same name the one that comes first is stored. Names are written in their order, so that two batches with
-    the same names wait for each other instead of locking each other out.
-    """
-    if not jobs:
-        return set()
-    templates: dict[tuple[Any, ...], int] = {}
-    rows = []
-    for each in sorted(jobs, key=_name_or_nothing):
-        spec = each.spec
-        number = templates.setdefault(_template(spec), len(templates))
-        rows.append((each.id, each.shard, spec.name, spec.payload, number, spec.run_at, each.anchor_at))
-    first = jobs[0]
-    records = await connection.fetch(
+async def insert(connection: asyncpg.Connection, made: job.Job) -> bool:
+    """Store a new job; false when its name is taken."""
+    stored = await connection.fetchval(
         SQL.insert,
-        first.tenant_id,
-        first.created_at,
-        first.created_by,
-        *map(list, zip(*rows, strict=True)),
-        list(templates.values()),
-        *map(list, zip(*templates, strict=True)),
+        made.id,
+        made.shard,
+        made.tenant_id,
+        made.created_at,
+        made.created_by,
+        made.anchor_at,
+        *_definition(made.spec),
     )
-    return {record[0] for record in records}
+    return stored is not None
+
+
+async def insert_many(connection: asyncpg.Connection, made: Sequence[job.Job]) -> set[UUID]:
+    """Store new jobs of one tenant, no two with the same name; returns the ids of those whose name was free.
+
+    They are copied, which is twice as fast as inserting them, with only the columns in which one of them differs from the
+    defaults. Raises asyncpg.UniqueViolationError when somebody takes one of the names meanwhile: then the transaction is to
+    be done again (`retried.change` does). Names are written in their order, so that two batches with the same names wait
+    for each other instead of locking each other out.
+    """
+    names = [each.spec.name for each in made if each.spec.name is not None]
+    taken = await _taken_names(connection, made[0].tenant_id, names) if names else set()
+    free = [each for each in made if each.spec.name is None or each.spec.name not in taken]
+    if names:
+        free.sort(key=_name_or_nothing)
+    columns = _columns_that_differ([each.spec for each in free])
+    write = [_WRITERS[column] for column in columns]
+    records = [
+        (each.id, each.shard, each.tenant_id, each.anchor_at, *_stamps(each), *[column(each.spec) for column in write])
+        for each in free
+    ]
+    await connection.copy_records_to_table("jobs", records=records, columns=(*_OWN_COLUMNS, *columns))
+    return {each.id for each in free}
+
+
+async def _taken_names(connection: asyncpg.Connection, tenant_id: str, names: list[str]) -> set[str]:
+    return {row[0] for row in await connection.fetch(SQL.taken_names, tenant_id, names)}
 
 
 async def update(connection: asyncpg.Connection, changed: job.Job) -> None:
     """Store a job that was locked and read at `changed.version - 1`. Raises ConflictError when its new name is taken."""
-    spec = changed.spec
     try:
         await connection.execute(
             SQL.update,
             changed.id,
             changed.version - 1,
-            spec.name,
-            spec.payload,
-            spec.run_at,
-            changed.anchor_at,
             changed.updated_at,
             changed.updated_by,
             changed.status.value,
             changed.status_reason,
             None if changed.pause is None else _pause_to_json(changed.pause),
-            *_template(spec),
+            changed.anchor_at,
+            *_definition(changed.spec),
         )
     except asyncpg.UniqueViolationError:
-        raise name_taken(spec.name) from None
+        raise name_taken(changed.spec.name) from None
 
 
 def name_taken(name: str | None) -> errors.ConflictError:
@@ -215,30 +224,6 @@ def of_row(row: asyncpg.Record) -> job.Job:
     )
 
 
-_AS_THEY_ARE = (
-    "name",
-    "description",
-    "owner",
-    "managed_by",
-    "payload",
-    "queue",
-    "priority",
-    "schedule",
-    "interval_s",
-    "run_at",
-    "run_at_local",
-    "run_at_fold",
-    "timezone",
-    "start_at",
-    "end_at",
-    "jitter_s",
-    "misfire_grace_s",
-    "catch_up_window_s",
-    "max_catch_up",
-    "timeout_s",
-)
-
-
 def _spec_of(row: asyncpg.Record) -> job.JobSpec:
     return job.JobSpec(
         **{name: row[name] for name in _AS_THEY_ARE},
@@ -251,38 +236,44 @@ def _spec_of(row: asyncpg.Record) -> job.JobSpec:
     )
 
 
-_SHARED = attrgetter(
-    "queue",
-    "priority",
-    "schedule",
-    "interval_s",
-    "run_at_local",
-    "run_at_fold",
-    "timezone",
-    "start_at",
-    "end_at",
-    "jitter_s",
-    "misfire",
-    "misfire_grace_s",
-    "catch_up_window_s",
-    "max_catch_up",
-    "overlap",
-)
+def _retry_to_json(policy: retry.RetryPolicy) -> str:
+    return "{}" if policy is retry.DEFAULT else json.dumps(retry.to_json(policy))
 
 
-def _template(spec: job.JobSpec) -> tuple[Any, ...]:
-    """What the jobs of a batch mostly share, in the order of the statements' parameters."""
-    return (
-        spec.description,
-        spec.owner,
-        _TAG_SEPARATOR.join(spec.tags),
-        spec.managed_by,
-        json.dumps(spec.target),
-        *_SHARED(spec),
-        "{}" if spec.retry is retry.DEFAULT else json.dumps(retry.to_json(spec.retry)),
-        spec.timeout_s,
-        None if spec.expect is None else json.dumps(spec.expect),
-    )
+# The columns of a definition, in the order of the statements' parameters, and how each is written.
+_WRITERS: dict[str, Callable[[job.JobSpec], Any]] = {
+    **{name: attrgetter(name) for name in ("name", "payload", "run_at", "description", "owner", "tags", "managed_by")},
+    "target": lambda spec: msgspec.json.encode(spec.target).decode(),
+    **{name: attrgetter(name) for name in ("queue", "priority", "schedule", "interval_s", "run_at_local")},
+    **{name: attrgetter(name) for name in ("run_at_fold", "timezone", "start_at", "end_at", "jitter_s")},
+    **{
+        name: attrgetter(name)
+        for name in ("misfire", "misfire_grace_s", "catch_up_window_s", "max_catch_up", "overlap")
+    },
+    "retry": lambda spec: _retry_to_json(spec.retry),
+    "timeout_s": attrgetter("timeout_s"),
+    "expect": lambda spec: None if spec.expect is None else json.dumps(spec.expect),
+}
+_AS_THEY_ARE = [name for name in _WRITERS if name not in ("tags", "target", "misfire", "overlap", "retry", "expect")]
+_OWN_COLUMNS = ("id", "shard", "tenant_id", "anchor_at", "created_at", "created_by", "updated_at", "updated_by")
+
+_stamps = attrgetter("created_at", "created_by", "updated_at", "updated_by")
+
+
+def _definition(spec: job.JobSpec) -> list[Any]:
+    """A definition as parameters."""
+    return [write(spec) for write in _WRITERS.values()]
+
+
+def _columns_that_differ(specs: Sequence[job.JobSpec]) -> list[str]:
+    """The columns in which at least one definition differs from what the table fills in by itself."""
+    usual = job.JobSpec(target={})
+    return [column for column in _WRITERS if _differs(map(attrgetter(column), specs), getattr(usual, column))]
+
+
+def _differs(values: Iterable[Any], usual: Any) -> bool:
+    """Whether one of the values is not the usual one; mostly all are the very same object."""
+    return any(value is not usual and value != usual for value in values)
 
 
 def _name_or_nothing(each: job.Job) -> str:

@@ -1,7 +1,7 @@
-"""A change as one transaction that is begun again when PostgreSQL gives it up in favour of another.
+"""A change as one transaction that is begun again when it met another.
 
-Two transactions that lock the same rows in different orders make PostgreSQL end one of them; that one has changed nothing and
-may simply be done again.
+Two transactions that lock the same rows in different orders make PostgreSQL end one of them; and between a look and a write
+somebody else may have stored what was not there. What was ended has changed nothing and is simply done again.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ ATTEMPTS = 4
 
 
 async def change(database: Database, work: Work[T]) -> T:
-    """Do `work` in a transaction, anew after a deadlock. Raises UnavailableError when it does not get through."""
+    """Do `work` in a transaction, anew when it met another. Raises UnavailableError when it does not get through."""
     for _ in range(ATTEMPTS):
         try:
             async with database.transaction() as connection:
                 return await work(connection)
-        except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError):
+        except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.UniqueViolationError):
             continue
     raise errors.UnavailableError("the change was held up by others of the same rows; try again")

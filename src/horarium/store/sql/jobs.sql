@@ -1,33 +1,23 @@
 -- name: insert
--- New jobs, one or thousands. What differs from job to job comes in arrays of their length; the rest, which the jobs of a
--- batch mostly share, in short arrays ($9…): job i is made by template $8[i]. A name that is taken (index jobs_name), also
--- by an earlier job of the same batch, leaves its row out.
-INSERT INTO jobs (id, shard, tenant_id, name, payload, run_at, anchor_at, created_at, created_by, updated_at, updated_by,
+-- One new job. A name that is taken (index jobs_name) leaves it out. Many are copied instead: see `taken_names`.
+INSERT INTO jobs (id, shard, tenant_id, created_at, created_by, updated_at, updated_by, anchor_at, name, payload, run_at,
                   description, owner, tags, managed_by, target, queue, priority, schedule, interval_s, run_at_local, run_at_fold,
                   timezone, start_at, end_at, jitter_s, misfire, misfire_grace_s, catch_up_window_s, max_catch_up, overlap, retry,
                   timeout_s, expect)
-SELECT own.id, own.shard, $1, own.name, own.payload, own.run_at, own.anchor_at, $2, $3, $2, $3,
-       t.description, t.owner, string_to_array(t.tags, chr(31)), t.managed_by, t.target, t.queue, t.priority, t.schedule,
-       t.interval_s, t.run_at_local, t.run_at_fold, t.timezone, t.start_at, t.end_at, t.jitter_s, t.misfire, t.misfire_grace_s,
-       t.catch_up_window_s, t.max_catch_up, t.overlap, t.retry, t.timeout_s, t.expect
-FROM unnest($4::uuid[], $5::smallint[], $6::text[], $7::json[], $8::integer[], $9::timestamptz[], $10::timestamptz[])
-     AS own (id, shard, name, payload, template, run_at, anchor_at)
-JOIN unnest($11::integer[], $12::text[], $13::text[], $14::text[], $15::text[], $16::jsonb[], $17::text[], $18::smallint[],
-            $19::text[], $20::integer[], $21::text[], $22::text[], $23::text[], $24::timestamptz[], $25::timestamptz[],
-            $26::integer[], $27::text[], $28::integer[], $29::integer[], $30::integer[], $31::text[], $32::jsonb[],
-            $33::integer[], $34::jsonb[])
-     AS t (number, description, owner, tags, managed_by, target, queue, priority, schedule, interval_s, run_at_local,
-           run_at_fold, timezone, start_at, end_at, jitter_s, misfire, misfire_grace_s, catch_up_window_s, max_catch_up, overlap,
-           retry, timeout_s, expect)
-  ON t.number = own.template
+VALUES ($1, $2, $3, $4, $5, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
+        $25, $26, $27, $28, $29, $30, $31, $32)
 ON CONFLICT (tenant_id, name) WHERE name IS NOT NULL AND deleted_at IS NULL DO NOTHING
 RETURNING id;
+
+-- name: taken_names
+-- Which of these names are borne by jobs now (unique index jobs_name).
+SELECT name FROM jobs WHERE tenant_id = $1 AND name = ANY($2::text[]) AND deleted_at IS NULL;
 
 -- name: update
 -- Everything that an edit, a pause or a resume may change, guarded by the version that was read (rule E5). By primary key.
 UPDATE jobs
-SET name = $3, payload = $4, run_at = $5, anchor_at = $6, updated_at = $7, updated_by = $8, status = $9, status_reason = $10,
-    pause = $11, version = version + 1, description = $12, owner = $13, tags = string_to_array($14, chr(31)), managed_by = $15,
+SET updated_at = $3, updated_by = $4, status = $5, status_reason = $6, pause = $7, version = version + 1, anchor_at = $8,
+    name = $9, payload = $10, run_at = $11, description = $12, owner = $13, tags = $14, managed_by = $15,
     target = $16, queue = $17, priority = $18, schedule = $19, interval_s = $20, run_at_local = $21, run_at_fold = $22,
     timezone = $23, start_at = $24, end_at = $25, jitter_s = $26, misfire = $27, misfire_grace_s = $28, catch_up_window_s = $29,
     max_catch_up = $30, overlap = $31, retry = $32, timeout_s = $33, expect = $34
