@@ -14,7 +14,51 @@ from pathlib import Path
 from tests.rules import tree
 
 # Modules whose tests stand elsewhere: where, and why.
-ELSEWHERE: dict[str, tuple[str, str]] = {}
+ELSEWHERE = {
+    "api/answers.py": ("tests/api/test_operation.py", "every answer goes through it"),
+    "api/audit.py": ("tests/api/test_lists.py", "a route, tested over HTTP"),
+    "api/cron.py": ("tests/api/test_lists.py", "a route, tested over HTTP"),
+    "api/docs.py": ("tests/api/test_operation.py", "a page, tested over HTTP"),
+    "api/health.py": ("tests/api/test_operation.py", "routes, tested over HTTP"),
+    "api/job_actions.py": ("tests/api/test_jobs.py", "routes beside a job, tested over HTTP"),
+    "api/job_view.py": ("tests/api/test_jobs.py", "the shape of each answer about a job"),
+    "api/keys.py": ("tests/api/test_lists.py", "routes, tested over HTTP"),
+    "api/problems.py": ("tests/api/test_bad_input.py", "the shape of each refusal"),
+    "api/queues.py": ("tests/api/test_lists.py", "a route, tested over HTTP"),
+    "api/routers.py": ("tests/api/test_openapi.py", "how every route is made"),
+    "api/services.py": ("tests/api/serving.py", "what the tests hand to the application"),
+    "api/workers.py": ("tests/api/test_lists.py", "a route, tested over HTTP"),
+    "embedded/directory.py": ("tests/embedded/test_cluster.py", "the cluster's directory, tested as one"),
+    "embedded/initdb.py": ("tests/embedded/test_cluster.py", "how a cluster is made, tested by one"),
+    "embedded/lock.py": ("tests/embedded/test_refusals.py", "the second cluster in a directory is refused"),
+    "embedded/processes.py": ("tests/embedded/test_users.py", "how programs are started as another user"),
+    "protocol/version.py": ("tests/sdk/test_worker.py", "a number in a header"),
+    "services/arming.py": ("tests/services/test_catalog*.py", "a part of the catalog: what a change does to timers"),
+    "services/catching_up.py": ("tests/services/test_catalog_pause.py", "a part of the catalog: resume"),
+    "services/creation.py": ("tests/services/test_catalog_batch.py", "a part of the catalog: create"),
+    "services/deletion.py": ("tests/services/test_catalog*.py", "a part of the catalog: delete"),
+    "services/edits.py": ("tests/services/test_catalog_edits.py", "a part of the catalog: change"),
+    "services/holding.py": ("tests/services/test_catalog*.py", "a part of the catalog: what a change holds"),
+    "services/job_views.py": ("tests/services/test_catalog*.py", "a part of the catalog: what is shown"),
+    "services/overdue.py": ("tests/services/test_catalog*.py", "a part of the catalog: late ticks at a change"),
+    "services/pausing.py": ("tests/services/test_catalog_pause.py", "a part of the catalog: pause and resume"),
+    "store/statements.py": ("tests/rules/test_statements.py", "every statement goes through it"),
+    "testing/clock.py": ("tests/testing/test_testing.py", "one suite for the whole kit"),
+    "testing/factories.py": ("tests/testing/test_testing.py", "one suite for the whole kit"),
+    "testing/inline.py": ("tests/testing/test_testing.py", "one suite for the whole kit"),
+    "testing/outbox.py": ("tests/testing/test_testing.py", "one suite for the whole kit"),
+    "store/migrator.py": ("tests/rules/test_schema.py", "the schema that it makes, and makes again"),
+    "sdk/attempt.py": ("tests/sdk/test_worker.py", "a part of the worker, tested as one of its attempts"),
+    "sdk/claimer.py": ("tests/sdk/test_worker.py", "a part of the worker, tested by what it asks for"),
+    "sdk/deadlines.py": ("tests/sdk/test_worker.py", "a part of the worker, tested by handlers that take too long"),
+    "sdk/link.py": ("tests/sdk/test_worker.py", "a part of the worker, tested by its calls"),
+    "sdk/nodes.py": ("tests/sdk/test_worker.py", "a part of the worker, tested by nodes that go away"),
+    "sdk/outcome.py": ("tests/sdk/test_worker.py", "a part of the worker, tested by what it reports"),
+    "sdk/reporter.py": ("tests/sdk/test_worker.py", "a part of the worker, tested by what it reports"),
+    "sdk/starts.py": ("tests/sdk/test_worker.py", "a part of the worker, tested by leases that come early"),
+    "sdk/child.py": ("tests/sdk/test_processes.py", "the other end of the same pipe"),
+    "sdk/pipe.py": ("tests/sdk/test_processes.py", "the pipe between the two"),
+}
 
 
 @cache
