@@ -318,7 +318,7 @@ async def test_a_one_off_is_fired_once_and_its_job_row_is_not_written(core: Core
 async def test_ticks_missed_by_more_than_the_grace_are_made_up_for_by_one(core: Core) -> None:
     at = whole_second(core)
     made = await every(core, MINUTE, at)
-    core.pass_time(600.5 + 1)
+    core.pass_time(630)
     await fire(core)
     times = await nominal_times(core, made)
     assert len(times) == 1
@@ -340,7 +340,7 @@ async def test_ticks_missed_by_more_than_the_grace_are_made_up_for_by_one(core: 
 async def test_ticks_missed_under_skip_are_written_down(core: Core) -> None:
     at = whole_second(core)
     made = await every(core, MINUTE, at, late=misfire.MisfirePolicy(misfire.Misfire.SKIP))
-    core.pass_time(600.5)
+    core.pass_time(630)
     await fire(core)
     assert await nominal_times(core, made) == []
     (skip,) = await core.fetch("SELECT first, count, reason FROM skips")
@@ -351,7 +351,7 @@ async def test_ticks_missed_under_skip_are_written_down(core: Core) -> None:
 async def test_ticks_missed_under_run_all_run_each(core: Core) -> None:
     at = whole_second(core)
     made = await every(core, MINUTE, at, late=misfire.MisfirePolicy(misfire.Misfire.RUN_ALL))
-    core.pass_time(600.5)
+    core.pass_time(630)
     await fire(core)
     times = await nominal_times(core, made)
     assert times == [at + n * MINUTE for n in range(len(times))]
