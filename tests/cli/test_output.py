@@ -50,6 +50,13 @@ def test_one_thing_in_every_format(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [["name", "a"], ["next", "1"], ["2"]]
 
 
+def test_numbers_keep_every_digit_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    raw = b'{"n": 1.10, "big": 12345678901234567890.123456789}'
+    for how, expected in [("json", raw.decode()), ("jsonl", raw.decode().replace(" ", ""))]:
+        output.show_one(options.Invocation(output=how), json.loads(raw), [], "n", raw=raw)
+        assert " ".join(capsys.readouterr().out.split()).replace("{ ", "{").replace(" }", "}") == expected
+
+
 def test_remarks_go_to_stderr_unless_it_is_to_be_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     output.say(options.Invocation(), "hello\x07")
     output.say(options.Invocation(quiet=True), "silence")

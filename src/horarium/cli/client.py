@@ -28,11 +28,12 @@ Query = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response of the 2xx kind: its body as JSON (None when there is none) and its headers."""
+    """A response of the 2xx kind: its JSON as a value (None when there is none) and as it was sent, and its headers."""
 
     status: int
     headers: Mapping[str, str]
     body: Any
+    raw: bytes
 
 
 class Client:
@@ -72,7 +73,7 @@ class Client:
                 content = response.read()
         if not 200 <= response.status < 300:
             raise errors.RequestError(response.status, _problem(response, content))
-        return Answer(response.status, dict(response.getheaders()), _decode(content))
+        return Answer(response.status, dict(response.getheaders()), _decode(content), content)
 
     def pages(self, path: str, query: Query | None = None, *, limit: int | None = None) -> Iterator[dict[str, Any]]:
         """The items of a list, page after page, at most `limit` of them."""

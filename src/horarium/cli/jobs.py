@@ -57,8 +57,9 @@ def get(invocation: options.Invocation, job: str) -> None:
     horarium jobs get billing.nightly
     horarium jobs get billing.nightly -o yaml
     """
-    found = session.open_client(invocation).get(path(job))
-    output.show_one(invocation, found, job_view.job_lines(found, times.now()), "name")
+    answer = session.open_client(invocation).request("GET", path(job))
+    lines = job_view.job_lines(answer.body, times.now())
+    output.show_one(invocation, answer.body, lines, "name", raw=answer.raw)
 
 
 @jobs.command()

@@ -64,10 +64,22 @@ def show_list(invocation: options.Invocation, items: Sequence[Item], columns: Se
         show_value(invocation, list(items))
 
 
-def show_one(invocation: options.Invocation, item: Item, lines: Sequence[tuple[str, object]], name: str) -> None:
-    """Print one thing: for people as lines of `label  text`, without the lines that have nothing to say."""
+def show_one(
+    invocation: options.Invocation,
+    item: Item,
+    lines: Sequence[tuple[str, object]],
+    name: str,
+    *,
+    raw: bytes | None = None,
+) -> None:
+    """Print one thing: for people as lines of `label  text`, without the lines that have nothing to say.
+
+    `raw` is its JSON as it was sent: printed as JSON, its numbers keep every digit.
+    """
     if invocation.quiet or invocation.output == "name":
         click.echo(clean(_name(item, name)))
+    elif raw is not None and invocation.output in {"json", "jsonl"}:
+        _show_raw(raw, 2 if invocation.output == "json" else -1)
     elif invocation.output == "jsonl":
         click.echo(_json(item))
     elif invocation.output == "table":
@@ -135,6 +147,12 @@ def _harmless(character: str, keep: str) -> str:
     if character in keep:
         return character
     return " " if character in "\r\n\t" else "\N{REPLACEMENT CHARACTER}"
+
+
+def _show_raw(raw: bytes, indent: int) -> None:
+    import msgspec
+
+    click.echo(msgspec.json.format(raw, indent=indent))
 
 
 def _json(value: object) -> str:

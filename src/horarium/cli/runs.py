@@ -49,8 +49,9 @@ def get(invocation: options.Invocation, run: str) -> None:
     \b
     horarium runs get 0193f4c2-5a00-8003-9c1e-5f0a3c4d2e1b
     """
-    found = session.open_client(invocation).get(path(run))
-    output.show_one(invocation, found, job_view.run_lines(found, times.now()), "id")
+    answer = session.open_client(invocation).request("GET", path(run))
+    lines = job_view.run_lines(answer.body, times.now())
+    output.show_one(invocation, answer.body, lines, "id", raw=answer.raw)
 
 
 @runs.command()
