@@ -125,6 +125,11 @@ class Job:
         )
 
 
+def once(at: datetime) -> schedule.Once:
+    """The timing of a one-off."""
+    return schedule.Once(at)
+
+
 async def insert_job(
     connection: asyncpg.Connection,
     timing: schedule.Timing,
@@ -216,7 +221,7 @@ class Core:
     async def job(self, timing: schedule.Timing | None = None, **members: Any) -> Job:
         """Write a job; without a timing one that ran once, now."""
         async with self.database.connection() as connection:
-            return await insert_job(connection, timing or schedule.Once(self.clock.now()), **members)
+            return await insert_job(connection, timing or once(self.clock.now()), **members)
 
     async def arm(self, *rows: timers.TimerRow) -> None:
         """Write timers, without telling the leader."""
