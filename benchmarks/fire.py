@@ -11,7 +11,6 @@ import time
 from datetime import datetime, timedelta
 
 import asyncpg
-import uvloop
 
 from benchmarks import bare, harness
 from horarium.events import Events
@@ -78,9 +77,7 @@ async def fire_all(url: str, expected: int) -> float:
 
 def main() -> None:
     """Run it."""
-    given = harness.options(__doc__ or "")
-    with harness.cluster() as cluster:
-        uvloop.run(measure(cluster.dsn, given))
+    harness.run(__doc__, measure)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,72 @@
+"""The books: what the rows say afterwards. A benchmark whose books do not balance has no result."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
+
+from horarium.domain import ids
+
+LOOK_EVERY_S = 0.1
+PATIENCE_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The finished runs whose nominal time lies in a window."""
+
+    rows: int
+    ids: int
+    jobs: int
+    succeeded: int
+    max_attempt: int
+    first_started: datetime | None
+    last_started: datetime | None
+    last_finished: datetime | None
+
+    def check(self, expected: int) -> None:
+        """Every run is there, once, succeeded at its first attempt."""
+        assert (self.rows, self.ids, self.succeeded, self.max_attempt) == (expected, expected, expected, 1), self
+
+
+async def window(connection: asyncpg.Connection, since: datetime, until: datetime) -> Window:
+    """What is kept of the runs due from `since` until before `until`. By their ids, which begin with the nominal time."""
+    row = await connection.fetchrow(
+        """SELECT count(*), count(DISTINCT id), count(DISTINCT job_id), count(*) FILTER (WHERE state = 'succeeded'),
+                  coalesce(max(attempt), 0), min(started_at), max(started_at), max(finished_at)
+           FROM history WHERE id >= $1 AND id < $2 AND scheduled_for >= $3 AND scheduled_for < $4""",
+        first_id(since),
+        first_id(until, 1),
+        since,
+        until,
+    )
+    return Window(*row)
+
+
+async def until_finished(connection: asyncpg.Connection, since: datetime, until: datetime, expected: int) -> None:
+    """Wait until so many runs that were due in a window have ended."""
+    async with asyncio.timeout(PATIENCE_S):
+        while (await window(connection, since, until)).rows < expected:
+            await asyncio.sleep(LOOK_EVERY_S)
+
+
+async def until_idle(connection: asyncpg.Connection) -> None:
+    """Wait until no run is live."""
+    async with asyncio.timeout(PATIENCE_S):
+        while await connection.fetchval("SELECT EXISTS (SELECT FROM runs)"):
+            await asyncio.sleep(LOOK_EVERY_S)
+
+
+async def now(connection: asyncpg.Connection) -> datetime:
+    """The database's clock."""
+    value: datetime = await connection.fetchval("SELECT clock_timestamp()")
+    return value
+
+
+def first_id(at: datetime, ms_later: int = 0) -> UUID:
+    """The smallest id that a run of this instant, or some milliseconds later, can have."""
+    return UUID(int=(ids.microseconds(at) // 1000 + ms_later) << 80)
