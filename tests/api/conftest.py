@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 import aiohttp
+import asyncpg
 import msgspec
 import pytest
 from yarl import URL
@@ -28,9 +29,13 @@ from horarium.services.manual import Manual
 from horarium.services.pokes import NoPokes
 from horarium.store import migrator
 from horarium.store.database import Database
+from tests import databases
 from tests.api.serving import serving
 
 SHARDS = 16
+_WRITTEN = (
+    "jobs", "timers", "runs", "history", "run_logs", "skips", "dead_letters", "workers", "rollups", "idempotency_keys", "audit",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +187,42 @@ async def make_services(database: Database, **changed: Any) -> Services:
     return Services(**{**usual, **changed})
 
 
+Keyring = dict[tuple[str, str], str]
+
+
+@pytest.fixture(scope="session")
+def keyring() -> Keyring:
+    """Tokens by (tenant, role), made by the first test that asks and kept for all: making them takes longest."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def shared_url(databases_of_run: databases.Session) -> Iterator[str]:
+    """The address of a migrated database that the tests of this folder share."""
+    url = databases_of_run.create_database()
+    yield url
+    databases_of_run.drop_database(url)
+
+
 @pytest.fixture
-async def api(database_url: str) -> AsyncIterator[Api]:
+async def database_url(shared_url: str, keyring: Keyring) -> str:
+    """The address of a database that holds the keys of the keyring and nothing else."""
+    kept = [token.split("_")[2] for token in keyring.values()]
+    connection = await asyncpg.connect(shared_url)
+    try:
+        for table in _WRITTEN:
+            await connection.execute(f"DELETE FROM {table}")
+        await connection.execute("DELETE FROM api_keys WHERE NOT id = ANY($1)", kept)
+    finally:
+        await connection.close()
+    return shared_url
+
+
+@pytest.fixture
+async def api(database_url: str, keyring: Keyring) -> AsyncIterator[Api]:
+    """The API of a node, with a key of each role in two tenants."""
     async with node(database_url) as api:
-        await api.make_keys()
+        api.keys = keyring
+        if not keyring:
+            await api.make_keys()
         yield api

@@ -358,9 +358,14 @@ async def test_a_batch_of_thousands(api: Api) -> None:
     assert len({item["id"] for item in answer.body["items"]}) == 2000
 
 
-@pytest.mark.parametrize("body", [[], {"job": []}, {"jobs": {}}, {"jobs": [], "more": 1}, {}])
+@pytest.mark.parametrize("body", [7, {"job": []}, {"jobs": {}}, {"jobs": [], "more": 1}, {}])
 async def test_another_shape_of_batch_is_refused(api: Api, body: object) -> None:
     assert (await api("POST", "/v1/jobs:batch", body)).status == 422
+
+
+async def test_a_bare_list_is_a_batch_too(api: Api) -> None:
+    answer = await api("POST", "/v1/jobs:batch", [{"run_in_s": 60, "target": {"handler": "h"}}, {}])
+    assert [item["status"] for item in answer.body["items"]] == [201, 422]
 
 
 async def test_too_many_jobs_of_a_batch_are_too_large(api: Api) -> None:

@@ -43,7 +43,7 @@ async def test_a_run_is_shown_in_full(api: Api) -> None:
         "error": {"class": "WorkerLost", "message": "gone", "traceback": None},
     }
     now = await api.services.database.now()
-    columns = {"attempt": 2, "started_at": now, "worker_id": "w2", "failures": json.dumps([failure])}
+    columns: dict[str, Any] = {"attempt": 2, "started_at": now, "worker_id": "w2", "failures": json.dumps([failure])}
     run_id = await api.final_run(job["id"], result='{"big":12345678901234567890}', **columns)
     await log(api, run_id, "one", "two")
     answer = await api("GET", f"/v1/runs/{run_id}", role="viewer")

@@ -363,6 +363,12 @@ async def test_a_list_that_takes_too_long_is_given_up(
     assert await inspector.runs(ANN, ANYTHING, None, 10) == []
 
 
+@pytest.mark.parametrize("run_id", [UUID(int=0), UUID(int=2**128 - 1), UUID("edf8d93d-d182-566e-8dc2-b7e8f93e9a10")])
+async def test_an_id_that_is_none_of_ours_is_not_found(inspector: Inspector, run_id: UUID) -> None:
+    with pytest.raises(errors.NotFoundError):
+        await inspector.run(ANN, run_id)
+
+
 async def test_a_time_before_all_time_filters_nothing(inspector: Inspector, rows: Rows) -> None:
     run_id = await rows.final(-1)
     assert await listed(inspector, since=datetime(1970, 1, 1, tzinfo=UTC)) == [run_id]

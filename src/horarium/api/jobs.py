@@ -61,7 +61,7 @@ async def create_job(request: Request, who: auth.Enqueuer, raw: bodies.Single) -
 )
 @idempotent()
 async def create_jobs(request: Request, who: auth.Enqueuer, raw: bodies.Batch) -> Response:
-    """Each job is made or refused on its own; the answer tells of each, in the same order."""
+    """Each job is made or refused on its own; the answer tells of each, in the same order. A bare list is taken, too."""
     known = node.of(request)
     now = known.clock.now()
     listed = job_parsing.read_bodies(raw if bodies.is_list(raw) else memoryview(bodies.only_member(raw, "jobs")))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
@@ -22,6 +22,7 @@ SQL = statements.load("inspect")
 
 # A run may end, cancelled, before its nominal time; look-ahead makes runs seconds to minutes ahead of it.
 _ENDED_EARLY = timedelta(days=1)
+_END_OF_TIME = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 class TooSlowError(Exception):
@@ -180,5 +181,8 @@ def _first_id_at(instant: datetime) -> UUID:
 
 
 def _ended_after(run_id: UUID) -> datetime:
-    """No trace of a run is older than this: its id carries its nominal time."""
-    return ids.instant_of(run_id) - _ENDED_EARLY
+    """No trace of a run is older than this: its id carries its nominal time. An id of our own is within the calendar."""
+    try:
+        return ids.instant_of(run_id) - _ENDED_EARLY
+    except OverflowError:
+        return _END_OF_TIME
