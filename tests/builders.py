@@ -187,8 +187,8 @@ def _timing_columns(timing: schedule.Timing) -> dict[str, Any]:
             return {"schedule": expression, "timezone": timezone}
         case schedule.Every(interval=interval, anchor=anchor):
             return {"interval_s": int(interval.total_seconds()), "anchor_at": anchor}
-        case schedule.Once(at=at):
-            return {"run_at": at}
+        case schedule.Once(at=at, local=local, timezone=timezone, fold=fold):
+            return {"run_at": at, "run_at_local": local, "run_at_fold": fold, "timezone": timezone}
 
 
 def live(row: runs.RunRow, overlap: Overlap = Overlap.ALLOW) -> LiveRun:

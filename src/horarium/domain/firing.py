@@ -125,6 +125,8 @@ def recompute(decoded: schedule.Schedule, last: datetime | None, current: dateti
     Times already handled stay. A fixed-time slot that has had its fire gets no second one because the offset moved: a fire
     shortly after a handled time that is no fire any more is that same slot.
     """
+    if isinstance(decoded.timing, schedule.Once):
+        return decoded.timing.at
     if last is None:
         return schedule.next_fire(decoded, min(now, current - timedelta(microseconds=1)))
     following = schedule.next_fire(decoded, last)

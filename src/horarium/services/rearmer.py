@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
@@ -41,22 +42,25 @@ class Rearmer:
 
     async def _rearm(self) -> int:
         """Jobs whose last handled tick lies more than three hours ahead: the clock was set back. From now on, anew."""
-        total = 0
+        cursor, total = START, 0
         while True:
             now = self._leader.clock.now()
             async with self._database.transaction() as connection:
                 rows = await timers.select_handled_ahead(
-                    connection, list(self._leader.terms), now + CLOCK_STEP, ROWS_AT_ONCE
+                    connection, list(self._leader.terms), now + CLOCK_STEP, cursor, ROWS_AT_ONCE
                 )
-                times = {}
-                for row in rows:
-                    tick = self._planner.next_tick(row.job_id, row.schedule_key, now)
-                    if tick is not None:
-                        times[row.job_id] = (tick.scheduled_for, tick.due_at)
+                times = {row.job_id: tick for row in rows if (tick := self._next_tick(row, now)) is not None}
                 await timers.rearm(connection, times)
             total += len(times)
             if len(rows) < ROWS_AT_ONCE:
                 return total
+            cursor = rows[-1].job_id
+
+    def _next_tick(self, row: TimerRow, now: datetime) -> firing.Tick | None:
+        try:
+            return self._planner.next_tick(row.job_id, row.schedule_key, now)
+        except Exception:  # noqa: BLE001 - the scheduler marks that job when its time comes (rule N2)
+            return None
 
     async def _recompute(self) -> int:
         """Timers computed with older zone data: the next time after the last one that was handled."""
@@ -67,20 +71,31 @@ class Rearmer:
                 rows = await timers.select_other_zone_version(
                     connection, list(self._leader.terms), version, cursor, ROWS_AT_ONCE
                 )
-                moved = [change for row in rows if (change := self._change(row, now)) is not None]
+                moved = [change for row in rows if (change := _change(row, now)) is not None]
                 await timers.recompute(connection, moved, version)
+                one_offs = [change for change in moved if change.schedule_key.startswith(firing.ONE_OFF)]
+                await timers.relocate_one_offs(connection, {each.job_id: each.next_scheduled_for for each in one_offs})
             total += len(moved)
             if len(rows) < ROWS_AT_ONCE:
                 return total
             cursor = rows[-1].job_id
 
-    def _change(self, row: TimerRow, now: datetime) -> tuple[UUID, datetime, datetime, datetime] | None:
-        decoded = schedule.decode(row.schedule_key)
-        try:
-            nominal = firing.recompute(decoded, row.last_scheduled_for, row.scheduled_for, now)
-        except Exception:  # noqa: BLE001 - a zone that vanished: the scheduler marks that job when its time comes (rule Z3)
-            return None
+
+def _change(row: TimerRow, now: datetime) -> timers.Recomputed | None:
+    """Where a timer stands under the zone data in use; None when that cannot be said, or when there is no next time."""
+    try:
+        decoded = _relocated(schedule.decode(row.schedule_key))
+        nominal = firing.recompute(decoded, row.last_scheduled_for, row.scheduled_for, now)
         if nominal is None:
             return None
         due = schedule.due_time(row.job_id, nominal, decoded, schedule.next_fire(decoded, nominal))
-        return row.job_id, row.scheduled_for, nominal, due
+    except Exception:  # noqa: BLE001 - a zone that vanished: the scheduler marks that job when its time comes (rule Z3)
+        return None
+    return timers.Recomputed(row.job_id, row.scheduled_for, nominal, due, schedule.encode(decoded))
+
+
+def _relocated(decoded: schedule.Schedule) -> schedule.Schedule:
+    """A one-off that was given as wall time is looked up anew (rule Z2)."""
+    if isinstance(decoded.timing, schedule.Once):
+        return replace(decoded, timing=schedule.relocate(decoded.timing))
+    return decoded

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -40,6 +40,16 @@ class Move(NamedTuple):
     next_scheduled_for: datetime
     next_due_at: datetime
     last: datetime
+
+
+class Recomputed(NamedTuple):
+    """The next occurrence under newer zone data: from the nominal time that it was to the one that it is."""
+
+    job_id: UUID
+    scheduled_for: datetime
+    next_scheduled_for: datetime
+    next_due_at: datetime
+    schedule_key: str
 
 
 class Terms(NamedTuple):
@@ -109,14 +119,14 @@ async def fail_jobs(connection: asyncpg.Connection, reasons: dict[UUID, str]) ->
 
 
 async def select_handled_ahead(
-    connection: asyncpg.Connection, shards: Sequence[int], later_than: datetime, limit: int
+    connection: asyncpg.Connection, shards: Sequence[int], later_than: datetime, after: UUID, limit: int
 ) -> list[TimerRow]:
-    """Timers whose last handled tick lies later than `later_than`, locked."""
-    rows = await connection.fetch(SQL.select_handled_ahead, list(shards), later_than, limit)
+    """Timers whose last handled tick lies later than `later_than`, by key after `after`, locked."""
+    rows = await connection.fetch(SQL.select_handled_ahead, list(shards), later_than, after, limit)
     return [TimerRow(*row) for row in rows]
 
 
-async def rearm(connection: asyncpg.Connection, times: dict[UUID, tuple[datetime, datetime]]) -> None:
+async def rearm(connection: asyncpg.Connection, times: Mapping[UUID, tuple[datetime, datetime]]) -> None:
     """Set timers anew to (nominal, due)."""
     if times:
         nominal, due = zip(*times.values(), strict=True)
@@ -131,12 +141,16 @@ async def select_other_zone_version(
     return [TimerRow(*row) for row in rows]
 
 
-async def recompute(
-    connection: asyncpg.Connection, rows: Sequence[tuple[UUID, datetime, datetime, datetime]], version: str
-) -> None:
-    """Write (job, old nominal, new nominal, new due) computed with zone data `version`."""
+async def recompute(connection: asyncpg.Connection, rows: Sequence[Recomputed], version: str) -> None:
+    """Write times computed with zone data `version`; a timer that moved on meanwhile stays as it is."""
     if rows:
         await connection.execute(SQL.recompute, *map(list, zip(*rows, strict=True)), version)
+
+
+async def relocate_one_offs(connection: asyncpg.Connection, times: dict[UUID, datetime]) -> None:
+    """Write the instants that one-offs given as wall time stand for now."""
+    if times:
+        await connection.execute(SQL.relocate_one_offs, list(times), list(times.values()))
 
 
 async def count_overdue(connection: asyncpg.Connection, shards: Sequence[int], before: datetime, bound: int) -> int:

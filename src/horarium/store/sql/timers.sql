@@ -70,11 +70,11 @@ FROM unnest($1::uuid[], $2::text[]) AS x(id, reason)
 WHERE j.id = x.id AND j.status = 'active';
 
 -- name: select_handled_ahead
--- Timers whose last handled tick lies more than the tolerance ahead of now: the clock was set back (rule M4).
+-- Timers whose last handled tick lies more than the tolerance ahead of now: the clock was set back (rule M4). By key after $3.
 SELECT job_id, shard, scheduled_for, due_at, last_scheduled_for, priority, job_version, tenant_id, queue, target_key,
        schedule_key, policy_key
-FROM timers WHERE shard = ANY($1::smallint[]) AND last_scheduled_for > $2
-ORDER BY job_id LIMIT $3
+FROM timers WHERE shard = ANY($1::smallint[]) AND last_scheduled_for > $2 AND job_id > $3
+ORDER BY job_id LIMIT $4
 FOR UPDATE SKIP LOCKED;
 
 -- name: rearm
@@ -93,10 +93,17 @@ FOR UPDATE SKIP LOCKED;
 
 -- name: recompute
 -- The next occurrence under newer zone data. Compare-and-set on the one it was computed from.
-UPDATE timers t SET scheduled_for = x.next_scheduled_for, due_at = x.next_due_at, zone_version = $5
-FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[])
-     AS x(job_id, scheduled_for, next_scheduled_for, next_due_at)
+UPDATE timers t
+SET scheduled_for = x.next_scheduled_for, due_at = x.next_due_at, schedule_key = x.schedule_key, zone_version = $6
+FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::text[])
+     AS x(job_id, scheduled_for, next_scheduled_for, next_due_at, schedule_key)
 WHERE t.job_id = x.job_id AND t.scheduled_for = x.scheduled_for;
+
+-- name: relocate_one_offs
+-- One-offs that were given as wall time: the instant that their text stands for under newer zone data (rule Z2).
+UPDATE jobs j SET run_at = x.run_at
+FROM unnest($1::uuid[], $2::timestamptz[]) AS x(id, run_at)
+WHERE j.id = x.id AND j.run_at_local IS NOT NULL AND j.run_at <> x.run_at;
 
 -- name: count_overdue
 -- The watchdog: timers that should have been fired and were not, counted to a bound. Index timers_due.
