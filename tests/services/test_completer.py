@@ -10,7 +10,6 @@ from uuid import UUID
 
 import asyncpg
 import pytest
-from tests.builders import Core, Started, wanted
 
 from horarium import errors
 from horarium.domain import outcome as outcomes
@@ -18,6 +17,7 @@ from horarium.domain.outcome import Outcome
 from horarium.events import Name
 from horarium.services.completer import Completer, Report, clean
 from horarium.store import run_logs, runs
+from tests.builders import Core, Started, wanted
 
 BOOM = {"class": "ValueError", "message": "boom 17", "traceback": "Traceback …"}
 NEVER_AGAIN = {"max_attempts": 1}

@@ -7,12 +7,12 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
-from tests import builders
-from tests.builders import Core
 
 from horarium.domain.outcome import Outcome
 from horarium.events import Name
 from horarium.store import runs, shards
+from tests import builders
+from tests.builders import Core
 
 NEVER_AGAIN = {"max_attempts": 1}
 
