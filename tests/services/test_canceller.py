@@ -8,9 +8,9 @@ from datetime import timedelta
 from uuid import UUID, uuid4
 
 import pytest
-from tests.services.catalog_world import NOON, STRANGER, WHO, World, world
 
 from horarium import errors
+from tests.services.catalog_world import NOON, STRANGER, WHO, World, world
 
 
 @pytest.fixture

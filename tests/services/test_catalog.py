@@ -8,12 +8,12 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from tests.services.catalog_world import NOON, STRANGER, WHO, World, instant, world
 
 from horarium import errors
 from horarium.domain import ids, job, job_parsing
 from horarium.domain.states import JobStatus
 from horarium.services.catalog import Filter
+from tests.services.catalog_world import NOON, STRANGER, WHO, World, instant, world
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
-from tests.services.catalog_world import NOON, WHO, World, instant, world
 
 from horarium import errors
 from horarium.domain import ids, job, job_parsing
+from tests.services.catalog_world import NOON, WHO, World, instant, world
 
 
 @pytest.fixture

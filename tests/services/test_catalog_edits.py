@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
-from tests.services.catalog_world import NOON, WHO, World, instant, world
 
 from horarium import errors
 from horarium.domain import job
 from horarium.domain.states import JobStatus
+from tests.services.catalog_world import NOON, WHO, World, instant, world
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
-from tests.services.catalog_world import NOON, WHO, World, instant, world
 
 from horarium import errors
 from horarium.domain.states import JobStatus
 from horarium.services.resumer import Resumer
+from tests.services.catalog_world import NOON, WHO, World, instant, world
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from datetime import timedelta
 from uuid import UUID, uuid4
 
 import pytest
-from tests.services.catalog_world import NOON, STRANGER, WHO, World, world
 
 from horarium import errors
 from horarium.domain import ids, job
 from horarium.store.inspect import DeadFilter
+from tests.services.catalog_world import NOON, STRANGER, WHO, World, world
 
 
 @pytest.fixture

@@ -61,6 +61,19 @@ async def test_what_never_gets_through_is_told(database: Database) -> None:
     assert count == retried.ATTEMPTS
 
 
+@pytest.mark.parametrize(
+    "statement",
+    ["INSERT INTO jobs (id, shard, target, priority, schedule) VALUES (gen_random_uuid(), 0, '{}', 10, '@daily')",
+     "SELECT '{'::jsonb", "SELECT 40000::smallint", "INSERT INTO cluster VALUES (NULL, '')"],
+)  # fmt: skip
+async def test_values_that_the_database_refuses_are_invalid(database: Database, statement: str) -> None:
+    async def work(connection: asyncpg.Connection) -> None:
+        await connection.execute(statement)
+
+    with pytest.raises(errors.InvalidError, match="the database refuses it"):
+        await retried.change(database, work)
+
+
 async def test_an_error_of_the_change_itself_is_not_retried_and_nothing_stays(database: Database) -> None:
     async def work(connection: asyncpg.Connection) -> None:
         await connection.execute("INSERT INTO cluster VALUES ('x', '')")

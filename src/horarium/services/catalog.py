@@ -1,7 +1,7 @@
 """The catalog: what jobs there are, and how people change them.
 
 Each change is one transaction: the job is held, the change is decided and stored together with its line in the audit; after
-the commit the leaders are told. What a change does to ticks and runs stands in `creation`, `edits`, `pausing`, `deletion`.
+the commit the leaders are told. What a change does to ticks and runs stands in `creation`, `edits`, `pausing` and `deletion`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from horarium import errors
 from horarium.clock import Clock
 from horarium.domain import job, job_document, job_parsing, job_target, schedule
 from horarium.domain.states import JobStatus
-from horarium.services import arming, creation, deletion, edits, holding, job_views, pausing
+from horarium.services import arming, deletion, edits, holding, job_views, pausing
 from horarium.services.catching_up import CatchUp
+from horarium.services.creator import Creator
 from horarium.services.pokes import Pokes
 from horarium.store import audit, jobs, retried, skips
 from horarium.store.database import Database
@@ -46,16 +47,14 @@ class Catalog:
         self._database = database
         self._clock = clock
         self._pokes = pokes
-        self._shards = shards
+        self._creator = Creator(database, clock, pokes, shards)
 
     async def create(self, who: job.Actor, spec: job.JobSpec, *, only_new: bool = True) -> job.Job:
         """Store a new job; with `only_new` False one of that name is replaced instead."""
         if not only_new and spec.name is not None:
             replaced, _ = await self.put(who, spec.name, spec)
             return replaced
-        made, effects = await retried.change(self._database, lambda connection: self._insert(connection, who, spec))
-        effects.tell(self._pokes)
-        return made
+        return await self._creator.create(who, spec)
 
     async def create_many(
         self, who: job.Actor, specs: Sequence[job.JobSpec | errors.HorariumError]
@@ -64,17 +63,7 @@ class Catalog:
 
         A job that cannot be stored does not keep the others from it; of two with one name the second is refused.
         """
-        admitted = _admit(specs)
-        now = self._clock.now()
-        made = creation.new_jobs(who, [spec for spec in admitted if isinstance(spec, job.JobSpec)], now, self._shards)
-        planting, stored = await retried.change(
-            self._database, lambda connection: self._insert_many(connection, who, made, now)
-        )
-        planting.effects.tell(self._pokes)
-        remaining = iter(made)
-        return [
-            spec if isinstance(spec, errors.HorariumError) else _answer(next(remaining), stored) for spec in admitted
-        ]
+        return await self._creator.create_many(who, specs)
 
     async def put(
         self,
@@ -96,7 +85,7 @@ class Catalog:
             if held is None:
                 if if_match is not None:
                     raise errors.StaleVersionError(f"there is no job named {name!r}, at no version")
-                made, effects = await self._insert(connection, who, wanted)
+                made, effects = await self._creator.insert(connection, who, wanted)
                 return made, True, effects
             if only_new:
                 raise errors.StaleVersionError(f"a job named {name!r} exists already")
@@ -106,7 +95,7 @@ class Catalog:
         try:
             stored, is_new, effects = await retried.change(self._database, work)
         except errors.ConflictError as error:
-            if error.code != "name_taken" or only_new:
+            if error.code != "name_taken":
                 raise
             # Somebody stored it between our look and our insert: now it is there to be edited.
             stored, is_new, effects = await retried.change(self._database, work)
@@ -253,33 +242,6 @@ class Catalog:
         effects.tell(self._pokes)
         return changed
 
-    async def _insert(
-        self, connection: asyncpg.Connection, who: job.Actor, spec: job.JobSpec
-    ) -> tuple[job.Job, arming.Effects]:
-        now = self._clock.now()
-        spec = dataclasses.replace(spec, target=job_target.unmask(spec.target, None))
-        made = creation.new_jobs(who, [spec], now, self._shards)
-        if not await jobs.insert(connection, made[0]):
-            raise jobs.name_taken(spec.name)
-        planting = creation.Planting(now)
-        planting.add(made)
-        await planting.store(connection)
-        await _record(connection, who, "create", None, made[0])
-        return made[0], planting.effects
-
-    async def _insert_many(
-        self, connection: asyncpg.Connection, who: job.Actor, made: Sequence[job.Job], now: datetime
-    ) -> tuple[creation.Planting, set[UUID]]:
-        stored = await jobs.insert_many(connection, made) if made else set()
-        planting = creation.Planting(now)
-        planting.add(each for each in made if each.id in stored)
-        await planting.store(connection)
-        if stored:
-            ids = [str(each.id) for each in made if each.id in stored]
-            after = msgspec.json.encode({"count": len(ids), "ids": ids}).decode()
-            await audit.record(connection, who, "create_many", "job", ids[0], None, after)
-        return planting, stored
-
     async def _edit(
         self,
         connection: asyncpg.Connection,
@@ -297,34 +259,6 @@ class Catalog:
             edited, effects = await edits.apply(connection, held, spec, who, now)
             await _record(connection, who, "update", held.job, edited)
         return edited, effects
-
-
-def _admit(specs: Sequence[job.JobSpec | errors.HorariumError]) -> list[job.JobSpec | errors.HorariumError]:
-    """The definitions of a batch that may be stored as far as can be told without the store."""
-    names: set[str] = set()
-    admitted: list[job.JobSpec | errors.HorariumError] = []
-    for spec in specs:
-        if isinstance(spec, job.JobSpec):
-            admitted.append(_admit_one(spec, names))
-        else:
-            admitted.append(spec)
-    return admitted
-
-
-def _admit_one(spec: job.JobSpec, names: set[str]) -> job.JobSpec | errors.HorariumError:
-    if spec.name is not None:
-        if spec.name in names:
-            return jobs.name_taken(spec.name)
-        names.add(spec.name)
-    try:
-        job_target.unmask(spec.target, None)
-    except errors.InvalidError as error:
-        return error
-    return spec
-
-
-def _answer(made: job.Job, stored: set[UUID]) -> job.Job | errors.HorariumError:
-    return made if made.id in stored else jobs.name_taken(made.spec.name)
 
 
 def _catch_up(word: CatchUp | str) -> CatchUp:

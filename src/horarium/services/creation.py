@@ -12,9 +12,10 @@ import asyncpg
 
 from horarium.domain import firing, ids, job, schedule, sharding
 from horarium.services import arming
-from horarium.store import bulk
+from horarium.store import bulk, runs, timers
 
 _ENTROPY_BYTES = 10
+_WORTH_COPYING = 10
 
 
 def new_jobs(who: job.Actor, specs: Sequence[job.JobSpec], now: datetime, shards: int) -> list[job.Job]:
@@ -67,9 +68,13 @@ class Planting:
                 self.effects.timers.append(timer)
 
     async def store(self, connection: asyncpg.Connection) -> None:
-        """Write timers and runs."""
-        await bulk.copy_timers(connection, self.effects.timers)
-        await bulk.copy_runs(connection, self.effects.added)
+        """Write timers and runs: copied, which is the quicker way for more than a few."""
+        if len(self.effects.timers) + len(self.effects.added) < _WORTH_COPYING:
+            await timers.upsert(connection, self.effects.timers)
+            await runs.insert(connection, self.effects.added)
+        else:
+            await bulk.copy_timers(connection, self.effects.timers)
+            await bulk.copy_runs(connection, self.effects.added)
 
     def _plan(self, each: job.Job) -> _Planned:
         said = (*_schedule_members(each.spec), each.anchor_at)

@@ -60,18 +60,20 @@ async def insert(connection: asyncpg.Connection, made: job.Job) -> bool:
 
 
 async def insert_many(connection: asyncpg.Connection, made: Sequence[job.Job]) -> set[UUID]:
-    """Store new jobs of one tenant, no two with the same name; returns the ids of those whose name was free.
+    """Store new jobs, no two with the same name; returns the ids of those whose name was free.
 
     They are copied, which is twice as fast as inserting them, with only the columns in which one of them differs from the
     defaults. Raises asyncpg.UniqueViolationError when somebody takes one of the names meanwhile: then the transaction is to
     be done again (`retried.change` does). Names are written in their order, so that two batches with the same names wait
     for each other instead of locking each other out.
     """
-    names = [each.spec.name for each in made if each.spec.name is not None]
-    taken = await _taken_names(connection, made[0].tenant_id, names) if names else set()
-    free = [each for each in made if each.spec.name is None or each.spec.name not in taken]
-    if names:
-        free.sort(key=_name_or_nothing)
+    named = [each for each in made if each.spec.name is not None]
+    taken = await _taken(connection, named) if named else set()
+    free = [each for each in made if _name(each) not in taken] if taken else list(made)
+    if not free:
+        return set()
+    if named:
+        free.sort(key=_name)
     columns = _columns_that_differ([each.spec for each in free])
     write = [_WRITERS[column] for column in columns]
     records = [
@@ -82,8 +84,14 @@ async def insert_many(connection: asyncpg.Connection, made: Sequence[job.Job]) -
     return {each.id for each in free}
 
 
-async def _taken_names(connection: asyncpg.Connection, tenant_id: str, names: list[str]) -> set[str]:
-    return {row[0] for row in await connection.fetch(SQL.taken_names, tenant_id, names)}
+async def _taken(connection: asyncpg.Connection, named: Sequence[job.Job]) -> set[tuple[str, str]]:
+    tenants, names = zip(*map(_name, named), strict=True)
+    return {(row[0], row[1]) for row in await connection.fetch(SQL.taken_names, tenants, names)}
+
+
+def _name(each: job.Job) -> tuple[str, str]:
+    """What is unique among jobs: tenant and name. No job has an empty name."""
+    return each.tenant_id, each.spec.name or ""
 
 
 async def update(connection: asyncpg.Connection, changed: job.Job) -> None:
@@ -274,10 +282,6 @@ def _columns_that_differ(specs: Sequence[job.JobSpec]) -> list[str]:
 def _differs(values: Iterable[Any], usual: Any) -> bool:
     """Whether one of the values is not the usual one; mostly all are the very same object."""
     return any(value is not usual and value != usual for value in values)
-
-
-def _name_or_nothing(each: job.Job) -> str:
-    return each.spec.name or ""
 
 
 def _name_filter(name: str | None) -> tuple[str | None, str | None]:

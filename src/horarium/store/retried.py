@@ -21,11 +21,17 @@ ATTEMPTS = 4
 
 
 async def change(database: Database, work: Work[T]) -> T:
-    """Do `work` in a transaction, anew when it met another. Raises UnavailableError when it does not get through."""
+    """Do `work` in a transaction, anew when it met another.
+
+    Raises UnavailableError when it does not get through, and InvalidError for values that the database refuses.
+    """
     for _ in range(ATTEMPTS):
         try:
             async with database.transaction() as connection:
                 return await work(connection)
         except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.UniqueViolationError):
             continue
+        except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
+            # What gets here has passed every check of ours: still the sender's input, and not a fault of the server.
+            raise errors.InvalidError([errors.Fault("", f"the database refuses it: {error}")]) from error
     raise errors.UnavailableError("the change was held up by others of the same rows; try again")

@@ -10,8 +10,10 @@ ON CONFLICT (tenant_id, name) WHERE name IS NOT NULL AND deleted_at IS NULL DO N
 RETURNING id;
 
 -- name: taken_names
--- Which of these names are borne by jobs now (unique index jobs_name).
-SELECT name FROM jobs WHERE tenant_id = $1 AND name = ANY($2::text[]) AND deleted_at IS NULL;
+-- Which of these (tenant, name) are borne by jobs now (unique index jobs_name).
+SELECT j.tenant_id, j.name
+FROM unnest($1::text[], $2::text[]) AS wanted (tenant_id, name)
+JOIN jobs j ON j.tenant_id = wanted.tenant_id AND j.name = wanted.name AND j.deleted_at IS NULL;
 
 -- name: update
 -- Everything that an edit, a pause or a resume may change, guarded by the version that was read (rule E5). By primary key.
