@@ -196,6 +196,24 @@ def live(row: runs.RunRow, overlap: Overlap = Overlap.ALLOW) -> LiveRun:
     return live_run(row, overlap)
 
 
+def a_run(
+    ready_at: float = 0.0,
+    *,
+    job_id: UUID | None = None,
+    tenant: str = "default",
+    queue: str = "default",
+    target: str = "work",
+    priority: int = 5,
+    overlap: Overlap = Overlap.ALLOW,
+    shard: int = SHARD,
+) -> LiveRun:
+    """A run in memory that has no row."""
+    number = next(_entropy)
+    return LiveRun(
+        UUID(int=number), job_id or UUID(int=number), shard, tenant, queue, target, priority, ready_at, overlap
+    )
+
+
 def wanted(*queues: str, handlers: Sequence[str] | None = None, tenant: str | None = None) -> Wanted:
     """What a worker asks for; without names the queue `default`."""
     weights = tuple((queue, 1.0) for queue in queues or ("default",))

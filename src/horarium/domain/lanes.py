@@ -90,6 +90,7 @@ class Lane:
                 heapq.heapreplace(heads, (heap[0][0], heap[0][1], target))
             else:
                 heapq.heappop(heads)
+                del self.by_target[target]
         return taken
 
 
@@ -118,21 +119,31 @@ class Queue:
         idle = 0
         while len(taken) < limit and idle < len(self._round):
             tenant = self._round[0]
-            got = self._serve(tenant, accepts, limit - len(taken), weight_of(tenant))
+            lane = self.lanes[tenant]
+            got = self._serve(lane, accepts, limit - len(taken), weight_of(tenant))
             taken += got
-            idle = 0 if got else idle + 1
-            self._forget_empty(tenant)
+            if not lane.by_target:
+                self._forget(tenant)
+            elif got or lane.deficit:
+                idle = 0
+            else:
+                idle += 1
         return taken
 
-    def _serve(self, tenant: str, accepts: Callable[[str], bool], limit: int, weight: float) -> list[LiveRun]:
-        """One tenant's turn. It ends when the deficit is used up, and stays its turn when only the limit stopped it."""
-        lane = self.lanes[tenant]
+    def _serve(self, lane: Lane, accepts: Callable[[str], bool], limit: int, weight: float) -> list[LiveRun]:
+        """The turn of the lane whose turn it is. It ends when the deficit is used up, not when only the limit stopped it.
+
+        A weight below one saves up over several rounds; a lane that has nothing to give saves nothing.
+        """
         if lane.deficit < 1:
             lane.deficit += max(weight, 0.01)
-        allowed = int(lane.deficit)
-        got = lane.take(accepts, min(limit, allowed))
-        lane.deficit = lane.deficit - len(got) if got or not allowed else 0.0
-        if lane.deficit < 1 or len(got) < min(limit, allowed):
+        asked = min(limit, int(lane.deficit))
+        got = lane.take(accepts, asked)
+        if got:
+            lane.deficit -= len(got)
+        elif asked or not lane.heads(accepts):
+            lane.deficit = 0.0
+        if lane.deficit < 1 or len(got) < asked:
             self._round.rotate(-1)
         return got
 
@@ -141,14 +152,14 @@ class Queue:
         if lane is None:
             return []
         got = lane.take(accepts, limit)
-        self._forget_empty(tenant)
+        if not lane.by_target:
+            self._forget(tenant)
         return got
 
-    def _forget_empty(self, tenant: str) -> None:
-        lane = self.lanes.get(tenant)
-        if lane is not None and not lane.by_target:
-            del self.lanes[tenant]
-            self._round.remove(tenant)
+    def _forget(self, tenant: str) -> None:
+        """An empty lane starts anew when it comes back."""
+        del self.lanes[tenant]
+        self._round.remove(tenant)
 
 
 class Lanes:
