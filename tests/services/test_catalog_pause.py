@@ -349,3 +349,13 @@ async def test_a_job_that_cannot_be_resumed_stands_in_nobodys_way(at_work: World
     assert row["status"] == "paused"
     assert "Europe/Nowhere" in row["status_reason"]
     assert '"until"' not in row["pause"]
+
+
+async def test_ticks_that_obey_an_overlap_rule_are_left_to_the_look_at_the_edited_job(at_work: World) -> None:
+    made = await at_work.create(schedule="* * * * *", overlap="queue_all")
+    await at_work.catalog.pause(WHO, made.id)
+    at_work.later(minutes=3)
+    await at_work.catalog.resume(WHO, made.id, "run_all")
+    assert len(await at_work.rows("runs", made)) == 3
+    assert at_work.heard.added == []
+    assert at_work.heard.edited == [made.id, made.id]

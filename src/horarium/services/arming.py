@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
 from horarium.domain import firing, ids, job, schedule, zones
+from horarium.domain.overlap import Overlap
 from horarium.services.pokes import Pokes
 from horarium.store.runs import RunRow
 from horarium.store.timers import TimerRow
@@ -22,6 +24,13 @@ class Effects:
     removed: list[UUID] = field(default_factory=list)
     cancelling: list[UUID] = field(default_factory=list)
     edited: list[UUID] = field(default_factory=list)
+
+    def obeying(self, overlap: Overlap) -> Effects:
+        """As they are for a job with this overlap rule.
+
+        A poke says nothing of the rule, so ticks that must obey one are left to the look that leaders take at an edited job.
+        """
+        return self if overlap is Overlap.ALLOW else dataclasses.replace(self, added=[])
 
     def tell(self, pokes: Pokes) -> None:
         """Poke, after the commit."""

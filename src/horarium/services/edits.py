@@ -39,7 +39,7 @@ async def apply(
     await jobs.update(connection, edited)
     await runs.insert(connection, effects.added)
     await timers.upsert(connection, effects.timers)
-    return edited, effects
+    return edited, effects.obeying(spec.overlap)
 
 
 def _edited(old: job.Job, spec: job.JobSpec, who: job.Actor, now: datetime) -> job.Job:

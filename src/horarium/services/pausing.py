@@ -83,7 +83,7 @@ async def resume(
     await jobs.update(connection, resumed.job)
     await runs.insert(connection, effects.added)
     await timers.upsert(connection, effects.timers)
-    return resumed.job, effects
+    return resumed.job, effects.obeying(resumed.job.spec.overlap)
 
 
 def _check_may_pause(held: job.Job) -> None:
