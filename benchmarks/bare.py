@@ -6,11 +6,14 @@ import asyncio
 import hashlib
 import time
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import asyncpg
+
+from benchmarks import harness
 
 SELECT = """
 SELECT t.job_id, t.shard, t.scheduled_for, t.due_at, t.priority, t.job_version, t.tenant_id, t.queue, t.target_key
@@ -91,7 +94,7 @@ async def work(connection: asyncpg.Connection, state: Floor) -> None:
 
 async def fire_rate(url: str, until: datetime) -> tuple[int, float]:
     """Fire all that is due by `until` on one connection; returns how many and in how many seconds."""
-    connection = await asyncpg.connect(url, server_settings={"search_path": "horarium, public"})
+    connection = await _connect(url)
     state = Floor()
     started = time.perf_counter()
     await fire(connection, state, list(range(16)), 10**9, until)
@@ -100,11 +103,47 @@ async def fire_rate(url: str, until: datetime) -> tuple[int, float]:
     return state.fired, took
 
 
+async def stage_rates(url: str, until: datetime) -> tuple[float, float, float]:
+    """Fire all that is due by `until`, then claim it, then complete it, on one connection; each in runs a second."""
+    fired, took = await fire_rate(url, until)
+    connection = await _connect(url)
+    ids = [row[0] for row in await connection.fetch("SELECT id FROM runs WHERE state = 'waiting' ORDER BY id")]
+    started = time.perf_counter()
+    claimed = [await connection.fetch(CLAIM, batch) for batch in _batches(ids)]
+    claims_took = time.perf_counter() - started
+    started = time.perf_counter()
+    for rows in claimed:
+        await connection.execute(COMPLETE, [row[0] for row in rows], [row[1] for row in rows])
+    completes_took = time.perf_counter() - started
+    await connection.close()
+    assert sum(map(len, claimed)) == fired, fired
+    return fired / took, fired / claims_took, fired / completes_took
+
+
+async def drain_s(url: str, count: int, workers: int = 2) -> float:
+    """How many seconds some connections need to claim and complete so many runs that are ready, in a fresh schema."""
+    connection = await harness.fresh(url)
+    due = await connection.fetchval("SELECT date_trunc('hour', now())")
+    await harness.seed(connection, count, due, harness.schedules())
+    await connection.close()
+    state = Floor()
+    connections = [await _connect(url) for _ in range(workers)]
+    await fire(connections[0], state, list(range(16)), 10**9, due)
+    started = time.perf_counter()
+    tasks = [asyncio.create_task(work(connection, state)) for connection in connections]
+    while state.done < state.fired:
+        await asyncio.sleep(0.001)
+    took, state.over = time.perf_counter() - started, True
+    await asyncio.gather(*tasks)
+    for connection in connections:
+        await connection.close()
+    assert state.done == count, state.done
+    return took
+
+
 async def end_to_end_rate(url: str, seconds: float, workers: int = 2) -> float:
     """Fire, claim and complete for some seconds on 1 + `workers` connections; returns runs a second."""
-    connections = [
-        await asyncpg.connect(url, server_settings={"search_path": "horarium, public"}) for _ in range(workers + 1)
-    ]
+    connections = [await _connect(url) for _ in range(workers + 1)]
     state = Floor()
     tasks = [asyncio.create_task(fire(connections[0], state, list(range(16)), 20_000, FAR))]
     tasks += [asyncio.create_task(work(connection, state)) for connection in connections[1:]]
@@ -114,6 +153,15 @@ async def end_to_end_rate(url: str, seconds: float, workers: int = 2) -> float:
     for connection in connections:
         await connection.close()
     return done / seconds
+
+
+async def _connect(url: str) -> asyncpg.Connection:
+    return await asyncpg.connect(url, server_settings={"search_path": "horarium, public"})
+
+
+def _batches(ids: list[UUID]) -> Iterator[list[UUID]]:
+    for start in range(0, len(ids), CLAIM_BATCH):
+        yield ids[start : start + CLAIM_BATCH]
 
 
 def _id(job: UUID, at: datetime) -> UUID:

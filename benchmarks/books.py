@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import asyncpg
@@ -13,6 +14,7 @@ from horarium.domain import ids
 
 LOOK_EVERY_S = 0.1
 PATIENCE_S = 300.0
+MOMENT = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +35,18 @@ class Window:
         assert (self.rows, self.ids, self.succeeded, self.max_attempt) == (expected, expected, expected, 1), self
 
 
-async def window(connection: asyncpg.Connection, since: datetime, until: datetime) -> Window:
+async def window(connection: asyncpg.Connection, since: datetime, until: datetime, queue: str | None = None) -> Window:
     """What is kept of the runs due from `since` until before `until`. By their ids, which begin with the nominal time."""
     row = await connection.fetchrow(
         """SELECT count(*), count(DISTINCT id), count(DISTINCT job_id), count(*) FILTER (WHERE state = 'succeeded'),
                   coalesce(max(attempt), 0), min(started_at), max(started_at), max(finished_at)
-           FROM history WHERE id >= $1 AND id < $2 AND scheduled_for >= $3 AND scheduled_for < $4""",
+           FROM history WHERE id >= $1 AND id < $2 AND scheduled_for >= $3 AND scheduled_for < $4
+                 AND ($5::text IS NULL OR queue = $5)""",
         first_id(since),
         first_id(until, 1),
         since,
         until,
+        queue,
     )
     return Window(*row)
 
@@ -50,15 +54,25 @@ async def window(connection: asyncpg.Connection, since: datetime, until: datetim
 async def until_finished(connection: asyncpg.Connection, since: datetime, until: datetime, expected: int) -> None:
     """Wait until so many runs that were due in a window have ended."""
     async with asyncio.timeout(PATIENCE_S):
-        while (await window(connection, since, until)).rows < expected:
-            await asyncio.sleep(LOOK_EVERY_S)
+        while True:
+            asked_at = time.perf_counter()
+            found = await connection.fetchval(
+                "SELECT count(*) FROM history WHERE id >= $1 AND id < $2 AND scheduled_for >= $3 AND scheduled_for < $4",
+                first_id(since),
+                first_id(until, 1),
+                since,
+                until,
+            )
+            if found >= expected:
+                return
+            await asyncio.sleep(max(LOOK_EVERY_S, 10 * (time.perf_counter() - asked_at)))
 
 
 async def until_idle(connection: asyncpg.Connection) -> None:
     """Wait until no run is live."""
     async with asyncio.timeout(PATIENCE_S):
         while await connection.fetchval("SELECT EXISTS (SELECT FROM runs)"):
-            await asyncio.sleep(LOOK_EVERY_S)
+            await pause()
 
 
 async def now(connection: asyncpg.Connection) -> datetime:
@@ -70,3 +84,8 @@ async def now(connection: asyncpg.Connection) -> datetime:
 def first_id(at: datetime, ms_later: int = 0) -> UUID:
     """The smallest id that a run of this instant, or some milliseconds later, can have."""
     return UUID(int=(ids.microseconds(at) // 1000 + ms_later) << 80)
+
+
+async def pause() -> None:
+    """Between two looks at the rows: they cost what is measured."""
+    await asyncio.sleep(LOOK_EVERY_S)
