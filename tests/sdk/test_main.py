@@ -93,6 +93,13 @@ async def test_several_processes(peer: peers.Peer) -> None:
     assert len(peer.stopped) == 2
 
 
+async def test_workers_whose_parent_was_killed_stop_by_themselves(peer: peers.Peer) -> None:
+    async with started(peer, processes=2, app="tests.sdk.cron_app:h") as process:
+        await peer.until(lambda: len({asked.worker.pid for asked in peer.requests}) == 2)
+        process.kill()
+        await peer.until(lambda: len(peer.stopped) == 2)
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 async def test_wrong_settings_end_it_with_2(peer: peers.Peer, processes: int) -> None:
     async with started(peer, app="tests.sdk.nowhere:h", processes=processes) as process:

@@ -52,6 +52,8 @@ async def test_a_plain_handler_runs_in_a_thread(peer: peers.Peer) -> None:
         ctx.progress(0.5, "half")
         ctx.log("said", level="warning", n=1)
         ctx.logger.error("logged %d", 2)
+        ctx.logger.info("kept whatever the level of the root logger")
+        ctx.logger.debug("not kept")
         return threading.current_thread().name
 
     async with peers.working(peer, carriers(h)):
@@ -60,7 +62,7 @@ async def test_a_plain_handler_runs_in_a_thread(peer: peers.Peer) -> None:
     assert value(result).startswith("horarium-handler-")
     assert result.progress == messages.Progress(0.5, "half")
     assert [(line.seq, line.level, line.message) for line in result.logs] == [
-        (1, "warning", "said"), (2, "error", "logged 2"),
+        (1, "warning", "said"), (2, "error", "logged 2"), (3, "info", "kept whatever the level of the root logger"),
     ]  # fmt: skip
     assert bytes(result.logs[0].fields) == b'{"n":1}'  # type: ignore[arg-type]
 

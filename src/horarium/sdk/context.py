@@ -131,6 +131,9 @@ class Context:
             # Not from getLogger: it lives as long as the run, and its handler keeps lines of this run only.
             logger = logging.Logger(f"horarium.handlers.{self._handler}")  # noqa: LOG001 - see above
             logger.parent = logging.getLogger("horarium.handlers")
+            logger.setLevel(
+                min(logging.INFO, logger.parent.getEffectiveLevel())
+            )  # the run keeps info lines in any case
             logger.addHandler(_KeepWithRun(self._sink))
             self._logger = logging.LoggerAdapter(logger, {"run_id": self.run_id, "attempt": self.attempt})
         return self._logger

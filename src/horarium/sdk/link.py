@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import aiohttp
 
 REQUEST_S = 10.0
+KEEP_ALIVE_S = 4.0  # servers close idle connections after 5 s; a request must not meet that moment
 LARGE_BYTES = 512 * 1024
 
 M = TypeVar("M")
@@ -86,7 +87,9 @@ class Link:
         import aiohttp
 
         if self._session is None:
-            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S)
+            )
         return self._session
 
 

@@ -83,14 +83,14 @@ def run_worker(
     return run_one(settings)
 
 
-def run_one(settings: Settings) -> int:
-    """Run one worker in this process."""
+def run_one(settings: Settings, *, supervised: bool = False) -> int:
+    """Run one worker in this process. `supervised`: stop when standard input ends, since then the parent is gone."""
     import uvloop
 
     try:
         prepared = prepare(settings)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(settings, prepared))
+            runner.run(_serve(settings, prepared, supervised))
     except (errors.ConfigurationError, errors.InvalidError) as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201 - a program's last word
         return supervisor.REFUSED
@@ -114,11 +114,13 @@ def prepare(settings: Settings) -> Prepared:
         loader.search_working_directory()
         application = loader.load(settings.app)
         registrar.declared(application)
+        if not application.handlers:
+            _log.warning("%s declares no handlers: this worker has nothing to run", settings.app)
     options = worker.Options(served.weights, served.strict, settings.slots, settings.grace_s)
     return Prepared(application, nodes_.Nodes(profile.resolve), options)
 
 
-async def _serve(settings: Settings, prepared: Prepared) -> None:
+async def _serve(settings: Settings, prepared: Prepared, supervised: bool) -> None:
     async with contextlib.AsyncExitStack() as stack:
         carriers: dict[str, worker.Carrier] = {}
         if prepared.application is not None:
@@ -128,8 +130,11 @@ async def _serve(settings: Settings, prepared: Prepared) -> None:
                 serving = importlib.import_module(BUILT_IN[name]).serving(os.environ)
                 carriers[name] = await stack.enter_async_context(serving)
         running = worker.Worker(prepared.nodes, carriers, prepared.options)
+        loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, running.stop)
+            loop.add_signal_handler(number, running.stop)
+        if supervised:
+            loop.add_reader(sys.stdin, _parent_is_gone, loop, running)
         names = ", ".join(queue.name for queue in prepared.options.queues)
         _log.info("worker %s: %d slots, queues %s", running.info.id, settings.slots, names)
         await running.run()
@@ -151,7 +156,13 @@ async def _handlers(
 def _spawn(settings: Settings) -> subprocess.Popen[bytes]:
     """A child process with one worker."""
     command = [sys.executable, "-m", "horarium.sdk.main", json.dumps(dataclasses.asdict(settings))]
-    return subprocess.Popen(command, process_group=0)  # noqa: S603 - our own interpreter and module
+    return subprocess.Popen(command, process_group=0, stdin=subprocess.PIPE)  # noqa: S603 - our own interpreter and module
+
+
+def _parent_is_gone(loop: asyncio.AbstractEventLoop, running: worker.Worker) -> None:
+    loop.remove_reader(sys.stdin)
+    _log.warning("the process that started this worker is gone: stopping")
+    running.stop()
 
 
 def log_to_stderr() -> None:
@@ -162,4 +173,4 @@ def log_to_stderr() -> None:
 
 if __name__ == "__main__":
     log_to_stderr()
-    sys.exit(run_one(Settings(**json.loads(sys.argv[1]))))
+    sys.exit(run_one(Settings(**json.loads(sys.argv[1])), supervised=True))

@@ -119,7 +119,9 @@ async def _own_session(api_key: str) -> AsyncGenerator[aiohttp.ClientSession, No
     import aiohttp
 
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    session = aiohttp.ClientSession(headers=headers, timeout=aiohttp.ClientTimeout(total=TIMEOUT_S))
+    connector = aiohttp.TCPConnector(keepalive_timeout=link.KEEP_ALIVE_S)
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
+    session = aiohttp.ClientSession(headers=headers, connector=connector, timeout=timeout)
     try:
         yield session
     finally:

@@ -143,12 +143,12 @@ class Worker:
 
     async def _carry_out(self, attempt: attempts.Attempt) -> None:
         attempt.started = True
-        attempt.deadline = time.monotonic() + attempt.lease.timeout_s
-        self._deadlines.watch(attempt)
         result: messages.Result | None
         try:
             if attempt.stop is not None:
                 raise asyncio.CancelledError
+            attempt.deadline = time.monotonic() + attempt.lease.timeout_s
+            self._deadlines.watch(attempt)
             value = await self._carrier_of(attempt.lease)(attempt)
         except GeneratorExit:  # the loop is gone, nothing can be reported
             raise
