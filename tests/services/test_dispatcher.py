@@ -46,7 +46,6 @@ async def test_a_lease_tells_the_worker_all_it_needs(core: Core) -> None:
         "attempt": 1,
         "trigger": "manual",
         "scheduled_for": row.scheduled_for.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        "start_in_s": 0,
         "timeout_s": 77,
         "lease_s": 15,
         "target": {"handler": "work"},

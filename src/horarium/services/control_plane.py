@@ -69,7 +69,8 @@ class ControlPlane:
         self.completer = Completer(database, self.leader, events)
         self.reaper = Reaper(database, self.leader, self.completer, events)
         self.sweeper = Sweeper(database, self.leader, events, timing.sweep.total_seconds())
-        self.owner = ShardOwner(database, self.leader, self.clock, events, node.id)
+        self.lease_database = Database(database.url, pool_size=1, statement_cache=database.statement_cache)
+        self.owner = ShardOwner(self.lease_database, self.leader, self.clock, events, node.id)
         self.rearmer = Rearmer(database, self.leader, events)
         self.pruner = Pruner(database, self.leader, events, timing.history)
         self.registry = Registry(database, self.leader, node)
@@ -104,6 +105,7 @@ class ControlPlane:
 
     async def start(self) -> None:
         """Measure the clock, take what shards are free, load them, and start all loops."""
+        await self.lease_database.open()
         await self.owner.run_once()
         await self.owner.load_once()
         for loop in self._loops.values():
@@ -128,6 +130,8 @@ class ControlPlane:
                 await self.registry.leave()
         except (errors.UnavailableError, TimeoutError):
             return  # the lease ends by itself
+        finally:
+            await self.lease_database.close()
 
     def unready(self) -> list[str]:
         """What keeps this node from its work; nothing when all is well."""

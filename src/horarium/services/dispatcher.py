@@ -205,6 +205,9 @@ class Dispatcher:
                 run = chosen.pop(run_id)
                 run.lag_s = max(0.0, instant - run.ready_at)
                 self._leader.ready.granted(run, waiter.worker_id, token, attempt, timeout_s, now)
+                if run.ready_at > instant:
+                    # Claimed early. Worked out here and not by the database, so that the commit is not part of the lag.
+                    lease = f'{lease[:-1]},"start_in_s":{run.ready_at - instant:.6f}}}'
                 size += len(lease)
                 if len(lease) > MAX_RESPONSE_BYTES:
                     oversize.append((run_id, token))

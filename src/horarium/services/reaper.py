@@ -30,10 +30,22 @@ class Reaper:
         self._completer = completer
         self._events = events
         self.on_silent: Callable[[str], None] = lambda worker_id: None
+        self._looked_at: float | None = None
 
     async def run_once(self) -> float:
         """Look at all leases once."""
-        overdue = self._leader.ready.leases.overdue(self._leader.clock.monotonic())
+        try:
+            await self._look()
+        finally:
+            self._looked_at = self._leader.clock.monotonic()
+        return LOOK_EVERY_S
+
+    async def _look(self) -> None:
+        now, leases = self._leader.clock.monotonic(), self._leader.ready.leases
+        if self._looked_at is not None and now - self._looked_at > leases.lease_s / 2:
+            # This process stood still, so it was not the workers who were silent: their heartbeats wait to be read.
+            leases.renew_all(now)
+        overdue = leases.overdue(now)
         for worker_id in {run.worker_id for run in overdue.lapsed}:
             self.on_silent(worker_id)
         reports = [
@@ -43,7 +55,6 @@ class Reaper:
         ]
         if reports:
             await self._end(reports)
-        return LOOK_EVERY_S
 
     async def take_back(self, worker_id: str, tenant: str | None) -> None:
         """Runs leased to a worker that it does not know of: the answer to its request was lost."""

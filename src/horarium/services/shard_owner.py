@@ -30,7 +30,10 @@ Stepped = Callable[[float], None]
 
 
 class ShardOwner:
-    """Takes, renews and releases the shards of this node."""
+    """Takes, renews and releases the shards of this node.
+
+    `database` is for this alone: a renewal must not wait for a free connection, and may cut its own off.
+    """
 
     def __init__(
         self, database: Database, leader: Leader, clock: clocks.DatabaseClock, events: Events, node_id: str
@@ -49,21 +52,37 @@ class ShardOwner:
     async def run_once(self) -> float:
         """Measure the clock, renew what is led, take what is free. A database that does not answer is given up on in time."""
         try:
-            async with asyncio.timeout(GIVE_UP_AFTER_S / 2):
-                await self._renew()
-                await self._take()
-        except (errors.UnavailableError, TimeoutError) as error:
+            await self._within(GIVE_UP_AFTER_S / 2)
+        except errors.UnavailableError as error:
             self._fence()
             raise errors.UnavailableError(f"the leases of the shards could not be renewed: {error}") from error
         return RENEW_EVERY_S
 
+    async def _within(self, seconds: float) -> None:
+        """Renew and take; when that takes longer, the connection is cut off.
+
+        Merely cancelled, the driver would go on waiting for a server that answers nothing, not even the cancellation.
+        """
+        step = asyncio.ensure_future(self._renew_and_take())
+        done, _ = await asyncio.wait({step}, timeout=seconds)
+        if not done:
+            self._database.cut_off()
+            await asyncio.wait({step})
+        step.result()
+
+    async def _renew_and_take(self) -> None:
+        await self._renew()
+        await self._take()
+
     async def load_once(self) -> float:
         """Load what lives in the shards that were taken, beside the renewals: it may take longer than a lease."""
-        unloaded = set(self._leader.unloaded)
+        unloaded = {shard: self._leader.terms[shard] for shard in self._leader.unloaded}
         if unloaded:
             if self.load is not None:
-                await self.load(unloaded)
-            self._leader.loaded(unloaded)
+                await self.load(set(unloaded))
+            # One that was lost and taken again meanwhile has a later term, and is loaded once more.
+            same = {shard for shard, term in unloaded.items() if self._leader.terms.get(shard) == term}
+            self._leader.loaded(same)
             self.on_loaded()
         return RENEW_EVERY_S
 

@@ -44,8 +44,9 @@ class Database:
     def __init__(self, url: str, *, pool_size: int = 10, statement_cache: int = 200) -> None:
         self.url = url
         self._pool_size = pool_size
-        self._statement_cache = statement_cache
+        self.statement_cache = statement_cache
         self._pool: asyncpg.Pool | None = None
+        self._cut = False
 
     async def open(self) -> None:
         """Open the pool; the first connection is made at once, so that a wrong URL is told at start-up."""
@@ -55,11 +56,17 @@ class Database:
                 min_size=1,
                 max_size=self._pool_size,
                 max_inactive_connection_lifetime=600,
-                statement_cache_size=self._statement_cache,
+                statement_cache_size=self.statement_cache,
                 server_settings=self._session_settings(),
                 command_timeout=60,
                 timeout=10,
             )
+
+    def cut_off(self) -> None:
+        """Break all connections without a word; what is under way on them fails. The next use opens new ones."""
+        if self._pool is not None:
+            self._pool.terminate()
+            self._cut = True
 
     async def close(self) -> None:
         """Close the pool, waiting a moment for what is under way."""
@@ -74,6 +81,9 @@ class Database:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[asyncpg.Connection]:
         """A connection in autocommit mode: each statement is its own transaction."""
+        if self._cut:
+            self._cut = False
+            await self.open()
         if self._pool is None:
             raise errors.UnavailableError("the database is not open")
         with translated():
@@ -93,7 +103,7 @@ class Database:
             return value
 
     def _session_settings(self) -> dict[str, str]:
-        if self._statement_cache == 0:
+        if self.statement_cache == 0:
             return {"application_name": "horarium"}
         return {"application_name": "horarium", "search_path": f"{SCHEMA}, public", "jit": "off"}
 

@@ -31,15 +31,14 @@ WITH led AS MATERIALIZED (
     WHERE r.id = x.id AND r.state = 'waiting' AND j.id = r.job_id AND r.shard = ANY((SELECT shards FROM led)::smallint[])
     RETURNING x.request, r.id, r.job_id, j.name, r.attempt, r.fencing_token, r.scheduled_for, r.trigger,
               coalesce(r.timeout_s, j.timeout_s) AS timeout_s, coalesce(r.target, j.target) AS target,
-              coalesce(r.payload, j.payload) AS payload,
-              greatest(0, extract(epoch FROM r.ready_at - clock_timestamp())) AS start_in_s
+              coalesce(r.payload, j.payload) AS payload
 )
 SELECT request, array_agg(id) AS ids, array_agg(fencing_token) AS tokens, array_agg(attempt) AS attempts,
        array_agg(timeout_s) AS timeouts,
        array_agg('{"run_id":"' || id || '","job_id":"' || job_id || '","job_name":' || coalesce(to_json(name)::text, 'null')
                  || ',"attempt":' || attempt || ',"fencing_token":' || fencing_token || ',"trigger":"' || trigger
                  || '","scheduled_for":"' || to_char(scheduled_for AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
-                 || '","start_in_s":' || start_in_s || ',"timeout_s":' || timeout_s || ',"lease_s":' || $7::text
+                 || '","timeout_s":' || timeout_s || ',"lease_s":' || $7::text
                  || ',"target":' || target || ',"payload":' || payload || '}') AS leases
 FROM claimed GROUP BY request;
 
