@@ -274,6 +274,13 @@ class Core:
         listed = [(run.run_id, run.token) for run in held]
         return self.leader.ready.leases.heartbeat(worker_id, listed, self.clock.monotonic(), self.leader.knows)
 
+    async def reap(self, seconds: float) -> None:
+        """Let time pass while the reaper looks now and then, as it does."""
+        while seconds > 0:
+            self.pass_time(min(seconds, 5))
+            seconds -= 5
+            await self.reaper.run_once()
+
     async def take_back(self, worker_id: str, tenant: str | None = None) -> None:
         """What the gateway asks for after each heartbeat."""
         await self.reaper.take_back(worker_id, tenant)

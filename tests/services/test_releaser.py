@@ -84,6 +84,7 @@ async def test_a_run_whose_lease_has_lapsed_counts_until_it_was_taken_back(core:
     made, rows = await ticking(core, Overlap.SKIP, ticks=20)
     held = await started(core, made)
     for _ in range(16):
+        await core.reaper.run_once()
         await second_passes(core)
     assert len(await skipped(core)) == 16
     await core.reaper.run_once()
