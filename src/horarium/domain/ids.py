@@ -24,6 +24,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _VARIANT = 0b10 << 62
 _REST_MASK = (1 << 62) - 1
 _MS_MASK = (1 << 48) - 1
+_LAST_MS = (datetime.max.replace(tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
 
 
 def microseconds(instant: datetime) -> int:
@@ -54,8 +55,11 @@ def shard_of(identifier: UUID) -> int:
 
 
 def instant_of(identifier: UUID) -> datetime:
-    """The time that an id carries, to the millisecond: a tick's nominal time, or when a job or manual run was made."""
-    return EPOCH + timedelta(milliseconds=identifier.int >> 80)
+    """The time that an id carries, to the millisecond: a tick's nominal time, or when a job or manual run was made.
+
+    48 bits reach beyond the year 9999; an id from there, which nobody made, is given the last instant there is.
+    """
+    return EPOCH + timedelta(milliseconds=min(identifier.int >> 80, _LAST_MS))
 
 
 def is_tick(identifier: UUID) -> bool:

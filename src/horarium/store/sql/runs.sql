@@ -143,9 +143,9 @@ RETURNING id, job_id, tenant_id, shard, scheduled_for, queue;
 
 -- name: retract
 -- Takes back scheduled ticks that have not started and lie later than $2 (null: all): they are planned anew or not at all.
--- Index runs_job.
+-- One that was claimed before (it has a token) was interrupted or snoozed, and goes on. Index runs_job.
 DELETE FROM runs
-WHERE job_id = ANY($1::uuid[]) AND state = 'waiting' AND trigger = 'schedule' AND attempt = 0
+WHERE job_id = ANY($1::uuid[]) AND state = 'waiting' AND trigger = 'schedule' AND attempt = 0 AND fencing_token = 0
   AND ($2::timestamptz IS NULL OR scheduled_for > $2)
 RETURNING id, job_id, shard, tenant_id, scheduled_for, ready_at;
 
