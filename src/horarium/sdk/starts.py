@@ -1,7 +1,8 @@
 """Starting runs at their instant: early claims wait here, in the slot they hold.
 
-One timer of the event loop for the earliest of them. Timers of uvloop count whole milliseconds and may fire up to one
-early, so an early call waits again: a run never starts before its instant, and seldom more than a millisecond after it.
+One timer of the event loop for the earliest of them. Timers of uvloop count whole milliseconds, so the last one before an
+instant is bridged by asking at each turn of the loop. That costs CPU, so it is done for one instant in ten milliseconds at
+most; another one that comes so soon may start up to a millisecond late. None starts before its instant.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import math
 import time
 from collections.abc import Callable
 
 from horarium.sdk import attempt as attempts
 
-_TIMER_GRAIN_S = 0.001
-_SPIN_S = 0.0002  # below this, waiting for a timer would be later than asking again at once
+GRAIN_S = 0.001
+SPIN_EVERY_S = 0.010
 
 
 class Starts:
@@ -26,6 +28,7 @@ class Starts:
         self._waiting: list[tuple[float, int, attempts.Attempt]] = []
         self._order = itertools.count()
         self._timer: asyncio.Handle | None = None
+        self._spun_for = -math.inf  # the last instant whose last millisecond was bridged
 
     def add(self, instant: float, attempt: attempts.Attempt) -> None:
         """Start this attempt at that instant."""
@@ -44,11 +47,18 @@ class Starts:
     def _arm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        loop, remaining = asyncio.get_running_loop(), self._waiting[0][0] - time.monotonic()
-        if remaining <= _SPIN_S:
+        loop, instant = asyncio.get_running_loop(), self._waiting[0][0]
+        remaining = instant - time.monotonic()
+        if remaining <= 0 or (remaining <= GRAIN_S and self._may_spin(instant)):
             self._timer = loop.call_soon(self._fire)
         else:
-            self._timer = loop.call_later(max(remaining - _TIMER_GRAIN_S, _TIMER_GRAIN_S), self._fire)
+            self._timer = loop.call_later(max(remaining - GRAIN_S, GRAIN_S), self._fire)
+
+    def _may_spin(self, instant: float) -> bool:
+        if instant != self._spun_for and instant - self._spun_for < SPIN_EVERY_S:
+            return False
+        self._spun_for = instant
+        return True
 
     def _fire(self) -> None:
         now = time.monotonic()
