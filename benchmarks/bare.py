@@ -123,7 +123,7 @@ async def stage_rates(url: str, until: datetime) -> tuple[float, float, float]:
 async def drain_s(url: str, count: int, workers: int = 2) -> float:
     """How many seconds some connections need to claim and complete so many runs that are ready, in a fresh schema."""
     connection = await harness.fresh(url)
-    due = await connection.fetchval("SELECT date_trunc('hour', now())")
+    due = await harness.past_hour(connection)
     await harness.seed(connection, count, due, harness.schedules())
     await connection.close()
     state = Floor()

@@ -12,11 +12,7 @@ from datetime import datetime, timedelta
 
 import asyncpg
 
-from benchmarks import bare, harness
-from horarium.events import Events
-from horarium.services.control_plane import ControlPlane, Timing
-from horarium.services.registry import Node
-from horarium.store.database import Database
+from benchmarks import bare, harness, planes
 
 GOAL_RATE, GOAL_RATIO = 35_000, 0.9
 
@@ -25,7 +21,7 @@ async def measure(url: str, given: harness.Options) -> None:
     """Set up, measure in turns, tell."""
     registered, due_now, rounds = (200_000, 60_000, 3) if given.quick else (1_000_000, 300_000, 3)
     connection = await harness.fresh(url)
-    now = await connection.fetchval("SELECT date_trunc('hour', now())")
+    now = await harness.past_hour(connection)
     keys = harness.schedules()
     await harness.seed(connection, due_now, now, keys)
     await harness.seed(connection, registered - due_now, now + timedelta(days=2), keys)
@@ -62,17 +58,10 @@ async def reset(connection: asyncpg.Connection, now: datetime, due_now: int) -> 
 
 async def fire_all(url: str, expected: int) -> float:
     """The seconds that the scheduler takes to fire everything that is due."""
-    database = Database(url)
-    await database.open()
-    plane = ControlPlane(database, Node("bench", None, "bench", "bench", 0), Events(), Timing(), max_ready=10**7)
-    await plane.owner.run_once()
-    started = time.perf_counter()
-    while len(plane.leader.ready) < expected:
-        await plane.scheduler.run_once()
-    took = time.perf_counter() - started
-    await plane.owner.release()
-    await database.close()
-    return took
+    async with planes.leading(url, max_ready=10**7) as led:
+        started = time.perf_counter()
+        await led.fire(expected)
+        return time.perf_counter() - started
 
 
 def main() -> None:

@@ -119,7 +119,7 @@ async def by_horarium(url: str, connection: asyncpg.Connection, due: datetime, c
 
 async def seed(connection: asyncpg.Connection, count: int) -> datetime:
     """Timers due at the full hour that has passed."""
-    due: datetime = await connection.fetchval("SELECT date_trunc('hour', now())")
+    due = await harness.past_hour(connection)
     await harness.seed(connection, count, due, harness.schedules())
     await harness.settle(connection)
     return due

@@ -6,6 +6,7 @@ Machines are noisy: a figure counts as a ratio to the floor (bare SQL doing the 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import platform
@@ -19,6 +20,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
 import uvloop
@@ -84,7 +86,7 @@ def tell(*results: Result) -> None:
     facts = {"machine": machine(), "commit": commit()}
     for result in results:
         rounded = {key: _rounded(value) for key, value in asdict(result).items()}
-        print(json.dumps(rounded | facts), flush=True)
+        print(json.dumps(rounded | facts, ensure_ascii=False), flush=True)
 
 
 def quantile(values: Sequence[float], part: float) -> float:
@@ -129,6 +131,22 @@ async def fresh(url: str, shards: int = 16) -> asyncpg.Connection:
     await connection.execute("DROP SCHEMA IF EXISTS horarium CASCADE")
     await migrator.migrate(connection, shards=shards)
     return connection
+
+
+async def create_database(url: str, name: str) -> str:
+    """A further database of the cluster, for a benchmark that looks at several in turn; returns its address."""
+    connection = await asyncpg.connect(url)
+    await connection.execute(f"CREATE DATABASE {name}")
+    await connection.close()
+    return urlsplit(url)._replace(path=f"/{name}").geturl()
+
+
+async def past_hour(connection: asyncpg.Connection) -> datetime:
+    """The last full hour. Waits when the next one is so near that the look-ahead would see it as well."""
+    while await connection.fetchval("SELECT extract(epoch FROM now())::bigint % 3600 >= 3600 - 20"):
+        await asyncio.sleep(1)
+    hour: datetime = await connection.fetchval("SELECT date_trunc('hour', now())")
+    return hour
 
 
 def schedules(count: int = 300) -> list[str]:
