@@ -89,7 +89,7 @@ class ReadySet:
         """Take up a run that is leased to a worker, as its row tells: with one fresh lease."""
         known = self.runs.get(run.id)
         if known is not None:
-            self._twin(known)
+            self._replace(known, run)
         self.runs[run.id] = run
         self._count_live(run)
         self.leases.grant(run, worker_id, token, run.attempt, timeout_left_s, now)
@@ -178,7 +178,7 @@ class ReadySet:
         if run.overlap is rule:
             return
         run.overlap = rule
-        if run.phase in (Phase.LANE, Phase.CLAIMING, Phase.RUNNING) or run.attempt > 0 or run.at_front:
+        if self._is_live(run):
             self._count_live(run)
         elif run.phase is Phase.WHEEL:
             self._wait(self._twin(run))
@@ -210,9 +210,17 @@ class ReadySet:
 
     def _wait(self, run: LiveRun) -> None:
         run.phase = Phase.WHEEL
-        (self._punctual if run.obeys_overlap and run.attempt == 0 else self._wheel).add(run)
-        if run.obeys_overlap and run.attempt > 0:
+        judged = run.obeys_overlap and not self._is_live(run)
+        (self._punctual if judged else self._wheel).add(run)
+        if not judged:
             self._count_live(run)
+
+    def _is_live(self, run: LiveRun) -> bool:
+        """Whether a run counts for its job's overlap rule: queued or running, or begun before, as its token tells."""
+        if run.phase in (Phase.LANE, Phase.CLAIMING, Phase.RUNNING) or run.token:
+            return True
+        job = self._jobs.get(run.job_id)
+        return job is not None and run.id in job.live
 
     def _judge(self, run: LiveRun, released: Released) -> None:
         job = self._jobs.setdefault(run.job_id, JobRuns())
@@ -257,19 +265,23 @@ class ReadySet:
         return run
 
     def _twin(self, run: LiveRun) -> LiveRun:
-        """The same run as a new object: whatever still points at the old one, such as a place in a lane, is stale."""
+        """The same run as a new object."""
         twin = replace(run)
+        self._replace(run, twin)
+        return twin
+
+    def _replace(self, run: LiveRun, by: LiveRun) -> None:
+        """Another object stands for a run from now on: whatever still points at the old one, as a lane does, is stale."""
         if run.phase is Phase.LANE:
             self.queued -= 1
         run.phase = Phase.GONE
-        self.runs[run.id] = twin
+        self.runs[run.id] = by
         job = self._jobs.get(run.job_id)
         if job is not None:
             if run in job.held:
                 job.held.remove(run)
             if run.id in job.live:
-                job.live[run.id] = twin
-        return twin
+                job.live[run.id] = by
 
     def _count_live(self, run: LiveRun) -> None:
         if run.obeys_overlap:
