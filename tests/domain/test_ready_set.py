@@ -374,7 +374,7 @@ def test_a_run_taken_over_while_it_runs_counts_as_live() -> None:
 
 def test_a_run_taken_over_in_back_off_counts_as_live() -> None:
     first, second = ticks(Overlap.SKIP, 50.0, 2.0)
-    first.attempt = 1
+    first.attempt, first.token = 1, 9
     ready = added(ready_set(), first, second)
     assert ready.release(2.0).skipped == [second]
     assert ready.release(50.0).ready == 1
