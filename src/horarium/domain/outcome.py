@@ -72,7 +72,7 @@ def decide(ended: Attempt, outcome: Outcome, retry_in: timedelta | None, now: da
 def fingerprint(target_key: str, error_class: str, message: str) -> str:
     """Equal for failures of the same kind: numbers, ids and quoted values in the message do not count."""
     shape = re.sub(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27}|\d+", "#", message.lower())
-    shape = re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", shape)[:500]
+    shape = re.sub(r"(?<!\w)'[^']*'|\"[^\"]*\"", "'…'", shape)[:500]  # not the apostrophe of «can't»
     return hashlib.blake2b(f"{target_key}\0{error_class}\0{shape}".encode(errors="replace"), digest_size=8).hexdigest()
 
 
