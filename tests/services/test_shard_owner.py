@@ -238,7 +238,6 @@ async def test_leases_are_renewed_while_a_load_takes_its_time(first: Node, secon
     assert set(first.leader.cursors) == ALL
 
 
-@pytest.mark.xfail(reason="what is loaded is not remembered by term")
 async def test_a_shard_that_is_lost_and_taken_again_during_a_load_is_loaded_again(first: Node, second: Node) -> None:
     """The load under way filled a memory that was forgotten meanwhile."""
     loads: list[set[int]] = []
@@ -278,7 +277,6 @@ async def test_a_step_of_the_databases_clock_is_told(first: Node) -> None:
     assert first.told.total(Name.CLOCK_STEPPED) == 1
 
 
-@pytest.mark.xfail(reason="the cancelled connection is waited for without a bound", run=False)
 async def test_a_database_that_hangs_is_given_up_in_time(emptied_url: str) -> None:
     """It neither answers nor refuses, as when its machine is cut off: the fence falls all the same."""
     async with Wire.to(emptied_url) as wire, running(wire.url, "first") as node:
