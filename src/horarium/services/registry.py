@@ -31,8 +31,8 @@ class KnownWorker:
 
     tenant_id: str
     info: messages.WorkerInfo
-    queues: str
-    handlers: str | None
+    queues: list[messages.QueueWeight]
+    handlers: list[str] | None
     slots: int
     heard_at: float
 
@@ -53,16 +53,13 @@ class Registry:
         known = self.workers.get(request.worker.id)
         if known is not None and known.tenant_id != tenant_id:
             return  # another tenant's worker has this id already; leases are told apart by tenant all the same
-        now = self._leader.clock.monotonic()
+        now, slots = self._leader.clock.monotonic(), request.slots + held
         if known is not None and known.info == request.worker:
-            known.heard_at = now
-            known.slots = max(known.slots, request.slots + held)
-            return
-        queues = json.dumps([{"name": queue.name, "weight": queue.weight} for queue in request.queues])
-        handlers = None if request.handlers is None else json.dumps(request.handlers)
+            slots = max(known.slots, slots)
         self.workers[request.worker.id] = KnownWorker(
-            tenant_id, request.worker, queues, handlers, request.slots + held, now
+            tenant_id, request.worker, request.queues, request.handlers, slots, now
         )
+        self._said_goodbye.discard(request.worker.id)
 
     def beat(self, worker_id: str) -> None:
         """A worker's heartbeat."""
@@ -107,8 +104,8 @@ class Registry:
             info.version,
             info.host or "",
             info.pid or 0,
-            known.queues,
-            known.handlers,
+            json.dumps([{"name": queue.name, "weight": queue.weight} for queue in known.queues]),
+            None if known.handlers is None else json.dumps(known.handlers),
             known.slots,
             running,
         )
