@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from horarium.api import app, openapi, schemas
+from horarium.api import app, openapi, routers, schemas
 from horarium.domain import job_parsing
 from horarium.services import views
 
@@ -88,3 +88,13 @@ def test_the_examples_are_read_without_fault() -> None:
     for example in examples:  # type: ignore[union-attr]
         body = job_parsing.read_body(json.dumps(example).encode())
         job_parsing.parse(body, now=datetime(2026, 11, 30, tzinfo=UTC))
+
+
+def test_the_busiest_routes_go_without_the_machinery_of_the_framework() -> None:
+    lean = {
+        route.path_format
+        for route in openapi.routes(app.routes())
+        if isinstance(route, routers.LeanRoute) and route.is_lean
+    }
+    assert {"/v1/jobs", "/v1/jobs:batch"} <= lean
+    assert "/v1/jobs/{ref}" not in lean

@@ -9,6 +9,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import hypothesis
 import pytest
@@ -65,7 +66,7 @@ def served(shared_url: str) -> Iterator[Served]:
     suppress_health_check=list(hypothesis.HealthCheck),
     phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
 )
-def test_no_request_breaks_the_server_or_the_document(case: schemathesis.Case, served: Served) -> None:
+def test_no_request_breaks_the_server_or_the_document(case: schemathesis.Case[Any], served: Served) -> None:
     if case.path.endswith("/logs"):
         case.query.pop("follow", None)
     case.call_and_validate(

@@ -21,6 +21,7 @@ from horarium.api import (
     job_actions,
     jobs,
     keys,
+    one_job,
     problems,
     queues,
     runs,
@@ -30,10 +31,11 @@ from horarium.api.envelope import Envelope
 from horarium.api.paths import ExactPaths
 from horarium.api.services import Services
 
-# The first route that fits is taken: what stands behind a job's name comes before the job.
+# The first route that fits is taken: the busiest comes first, and what stands behind a job's name before the job itself.
 _ROUTERS = (
-    job_actions.router,
     jobs.router,
+    job_actions.router,
+    one_job.router,
     runs.router,
     queues.router,
     workers.router,

@@ -22,7 +22,7 @@ class ExplainQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    schedule: str = Field(max_length=10_000, examples=["0 2 * * *"])
+    schedule: str = Field(max_length=1000, examples=["0 2 * * *"])
     timezone: str = Field("UTC", max_length=200, examples=["Asia/Kolkata"])
     count: int = Field(5, ge=1, le=100, description="How many fires.")
     after: lists.Instant | None = Field(None, description="The fires after this instant; now, unless stated.")

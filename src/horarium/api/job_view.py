@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from horarium import durations, errors
+from horarium.api import etags
 from horarium.domain import cron, ids, job, job_document, schedule, zones
 from horarium.services import job_views
 
@@ -46,6 +47,11 @@ def of_new(made: job.Job, now: datetime) -> job.JobView:
     """A job that was just made: all that lies ahead of it follows from its definition."""
     first = made.spec.run_at or schedule.next_fire(job.schedule_of(made.spec, made.anchor_at), now)
     return job.JobView(made, made.status, first, job_views.coming(made, first, job_views.COMING))
+
+
+def headers_of_new(made: job.Job) -> dict[str, str]:
+    """Where a new job is, and its version."""
+    return {"Location": f"/v1/jobs/{made.id}", **etags.of_version(made.version)}
 
 
 def run_id_of(held: job.Job) -> UUID | None:
