@@ -11,14 +11,13 @@ DEPENDENCIES := $(VENV)/.dependencies-installed
 EDITABLE := $(VENV)/.project-installed
 
 CODE := src tests $(wildcard benchmarks examples)
-BENCHMARKS := $(wildcard benchmarks/[a-z]*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev test check bench lock
+.PHONY: help setup dev test check bench bench-full lock
 .NOTPARALLEL:
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(EDITABLE) ## make .venv with every locked dependency (instant when nothing changed)
 
@@ -35,8 +34,11 @@ check: setup ## formatting, lint, types, layers, spelling: under a minute
 test: check ## check, then every test on two processes (ARGS="-k cron" narrows them)
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
-bench: setup ## every benchmark, one JSON line each (ARGS=--quick for the short form)
-	@set -e; for file in $(BENCHMARKS); do $(BIN)/python "$$file" --json $(ARGS); done
+bench: setup ## every benchmark in its short form, as a table (ARGS="fire wave" names some, ARGS=--json)
+	@$(BIN)/python -m benchmarks.table $(ARGS)
+
+bench-full: setup ## every benchmark in its full form: hours
+	@$(BIN)/python -m benchmarks.table --full $(ARGS)
 
 lock: setup ## compile requirements/*.txt from pyproject.toml again (ARGS=--upgrade takes the newest)
 	$(PIP_INSTALL) uv

@@ -1,15 +1,21 @@
-"""Handlers that benchmarks run."""
+"""Handlers that benchmarks run. `BENCH_FOLDER` and `BENCH_LABEL` say where a worker's notes go."""
 
 from __future__ import annotations
 
 import asyncio
+import atexit
+import os
 import time
+from pathlib import Path
 from typing import Any
 
 from benchmarks import starts
 from horarium import Horarium
 
 h = Horarium(app="benchmarks")
+
+_notes = starts.Notes()
+atexit.register(_notes.write, Path(os.environ.get("BENCH_FOLDER", ".")), os.environ.get("BENCH_LABEL", ""))
 
 
 @h.job("noop")
@@ -21,7 +27,7 @@ async def noop(ctx: Any, a: int = 0, b: str = "") -> None:
 async def note_start(ctx: Any, a: int = 0, b: str = "") -> None:
     """Notes when it began."""
     at = time.time()
-    starts.note(ctx.scheduled_for, at)
+    _notes.add(ctx.scheduled_for, at)
 
 
 @h.job("brief")

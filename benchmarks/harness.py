@@ -60,14 +60,13 @@ Measure = Callable[[str, Options], Coroutine[Any, Any, None]]
 def run(description: str | None, measure: Measure, **settings: str) -> None:
     """A benchmark's `main`: read the command line, start a cluster, measure. `settings` are the cluster's."""
     given = options(description or "")
-    # Ended from outside, a benchmark ends its processes and its cluster all the same.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with cluster(**settings) as started:
         uvloop.run(measure(started.dsn, given))
 
 
 def options(description: str) -> Options:
-    """Read the command line."""
+    """Read the command line. From here on SIGTERM ends a benchmark in order, its processes and its cluster with it."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="smaller sizes, at most 40 seconds")
     parser.add_argument("--json", action="store_true", help="nothing but the JSON line")

@@ -1,11 +1,10 @@
 """When handlers began: noted inside the handler, by the clock of the machine, which is the database's clock here.
 
-A worker keeps its notes in memory and writes them to `$BENCH_FOLDER/starts-LABEL-PID` when it ends. LABEL is `$BENCH_LABEL`.
+A worker keeps its notes in memory and writes them to a file `starts-LABEL-PID` when it ends.
 """
 
 from __future__ import annotations
 
-import atexit
 import os
 from array import array
 from datetime import datetime
@@ -25,18 +24,24 @@ class Start(NamedTuple):
         return (self.at - self.due) * 1000
 
 
-_noted = array("d")
+class Notes:
+    """What one worker has noted."""
+
+    def __init__(self) -> None:
+        self._noted = array("d")
+
+    def add(self, scheduled_for: datetime, at: float) -> None:
+        """A run begins."""
+        self._noted.extend((scheduled_for.timestamp(), at))
+
+    def write(self, folder: Path, label: str) -> None:
+        """Put the notes into a file of this process."""
+        if self._noted:
+            (folder / f"starts-{label}-{os.getpid()}").write_bytes(self._noted.tobytes())
 
 
-def note(scheduled_for: datetime, at: float) -> None:
-    """A run begins."""
-    if not _noted:
-        atexit.register(_write)
-    _noted.extend((scheduled_for.timestamp(), at))
-
-
-def read(folder: Path, label: str = "", since: float = 0.0, until: float = float("inf")) -> list[Start]:
-    """All starts that the ended workers with this label noted, of runs that were due in a window, in the order of due times."""
+def read(folder: Path, label: str, since: float = 0.0, until: float = float("inf")) -> list[Start]:
+    """All starts that workers of this label noted, of runs that were due in a window, in the order of due times."""
     found = []
     for path in folder.glob(f"starts-{label}-*"):
         noted = array("d")
@@ -44,8 +49,3 @@ def read(folder: Path, label: str = "", since: float = 0.0, until: float = float
         pairs = zip(noted[::2], noted[1::2], strict=True)
         found += [Start(due, at) for due, at in pairs if since <= due < until]
     return sorted(found)
-
-
-def _write() -> None:
-    name = f"starts-{os.environ.get('BENCH_LABEL', '')}-{os.getpid()}"
-    (Path(os.environ["BENCH_FOLDER"]) / name).write_bytes(_noted.tobytes())
