@@ -88,15 +88,3 @@ async def test_a_freed_key_can_be_taken(database: Database) -> None:
         assert term is not None
         await idempotency.free(connection, "acme", "k", term)
         assert await idempotency.read(connection, "acme", "k") is None
-
-
-async def test_old_keys_are_pruned_some_at_a_time(database: Database) -> None:
-    async with database.connection() as connection:
-        for number in range(5):
-            await idempotency.take(connection, "acme", f"k{number}", b"hash", "{}")
-    for number in range(4):
-        await age(database, f"k{number}", "25 hours")
-    async with database.connection() as connection:
-        assert await idempotency.prune(connection, 3) == 3
-        assert await idempotency.prune(connection, 3) == 1
-        assert await idempotency.read(connection, "acme", "k4") is not None

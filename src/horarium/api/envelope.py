@@ -45,7 +45,10 @@ class Envelope:
         try:
             await self._app(scope, receive, answering)
         except Exception:
-            _log.exception("request_crashed", request_id=request_id, method=scope["method"], path=scope["path"])
+            trace = scope["state"]["traceparent"]
+            _log.exception(
+                "request_crashed", request_id=request_id, traceparent=trace, method=scope["method"], path=scope["path"]
+            )
             if answering.started:
                 raise
             await problems.of_crash(scope)(scope, receive, answering)

@@ -14,6 +14,7 @@ from horarium.domain import cron, ids, job, job_document, schedule, zones
 from horarium.services import job_views
 
 _KEPT = 8192
+_FAR = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def document(view: job.JobView, now: datetime) -> dict[str, Any]:
@@ -45,8 +46,9 @@ def document(view: job.JobView, now: datetime) -> dict[str, Any]:
 
 def of_new(made: job.Job, now: datetime) -> job.JobView:
     """A job that was just made: all that lies ahead of it follows from its definition."""
-    first = made.spec.run_at or schedule.next_fire(job.schedule_of(made.spec, made.anchor_at), now)
-    return job.JobView(made, made.status, first, job_views.coming(made, first, job_views.COMING))
+    planned = job.schedule_of(made.spec, made.anchor_at)
+    first = made.spec.run_at or schedule.next_fire(planned, now)
+    return job.JobView(made, made.status, first, [] if first is None else [first, *_following(planned, first)])
 
 
 def headers_of_new(made: job.Job) -> dict[str, str]:
@@ -85,7 +87,12 @@ def local_times(instants: Iterable[datetime], timezone: str) -> list[str]:
     return [instant.astimezone(zone).isoformat() for instant in instants]
 
 
-# Many jobs share a few schedules; within a day the warnings of one do not change.
+# Many jobs share a few schedules: what follows from one is worked out once. Within a day its warnings do not change.
+@functools.lru_cache(maxsize=_KEPT)
+def _following(planned: schedule.Schedule, first: datetime) -> Sequence[datetime]:
+    return schedule.fires_between(planned, first, _FAR, job_views.COMING - 1)
+
+
 @functools.lru_cache(maxsize=_KEPT)
 def _cron_words(expression: str, timezone: str) -> str:
     try:

@@ -69,9 +69,3 @@ async def keep(
 async def free(connection: asyncpg.Connection, tenant_id: str, key: str, taken_at: datetime) -> None:
     """Give a key back, as if it had never been taken."""
     await connection.execute(SQL.free_key, tenant_id, key, taken_at)
-
-
-async def prune(connection: asyncpg.Connection, limit: int) -> int:
-    """Forget up to `limit` keys of more than 24 hours ago; returns how many."""
-    status: str = await connection.execute(SQL.prune_keys, limit)
-    return int(status.rpartition(" ")[2])

@@ -27,13 +27,3 @@ WHERE tenant_id = $1 AND key = $2 AND created_at = $3;
 -- name: free_key
 -- Give a key back: its request was turned away before it did anything.
 DELETE FROM idempotency_keys WHERE tenant_id = $1 AND key = $2 AND created_at = $3;
-
--- name: prune_keys
--- Forget keys of more than 24 h ago, some at a time (index on created_at).
-DELETE FROM idempotency_keys
-WHERE (tenant_id, key) IN (
-    SELECT tenant_id, key FROM idempotency_keys
-    WHERE created_at < now() - interval '24 hours'
-    ORDER BY created_at
-    LIMIT $1
-);
