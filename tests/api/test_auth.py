@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from typing import Any
 
@@ -159,6 +160,14 @@ async def test_a_worker_declares_the_jobs_of_its_own_code_only(api: Api) -> None
     assert (await api("PUT", path, {**body, "managed_by": "sdk:other"}, role="worker")).status == 403
     assert (await api("PUT", path, {**body, "managed_by": None})).status == 200
     assert (await api("PUT", path, body, role="worker")).status == 403
+
+
+async def test_workers_that_start_together_may_declare_the_same_job(api: Api) -> None:
+    body = {"target": {"handler": "h"}, "schedule": "@daily", "managed_by": "sdk:billing"}
+    answers = await asyncio.gather(*(api("PUT", "/v1/jobs/name:nightly", body, role="worker") for _ in range(8)))
+    assert sorted(answer.status for answer in answers) == [200] * 7 + [201]
+    asked = await api("PUT", "/v1/jobs/name:nightly", body, role="worker", headers={"If-None-Match": "*"})
+    assert asked.status == 412
 
 
 async def test_a_key_ends_when_it_is_revoked(api: Api) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -18,6 +19,18 @@ from horarium.domain import job, job_parsing, roles
 router = routers.of("jobs")
 
 _PATCH = "application/merge-patch+json"
+_TRIES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Under which a job is put: only while it is at this version, only when its name is free."""
+
+    if_match: int | None = None
+    only_new: bool = False
+
+
+_NONE = Conditions()
 
 
 @router.get(paths.JOB, responses=openapi.found(schemas.Job), summary="Get a job")
@@ -32,14 +45,10 @@ async def get_job(request: Request, who: auth.Reader, ref: str) -> Response:
 async def put_job(request: Request, who: auth.Declarer, ref: str, raw: bodies.Single) -> Response:
     """201 when the name was free, 200 when a job was replaced. `If-None-Match: *` only creates."""
     known = node.of(request)
+    name, body = _name_to_put(ref), bodies.members(raw)
+    asked = Conditions(etags.if_match(request), etags.only_new(request))
+    made, is_new = await _put(known, who, name, _named(body, name), asked)
     now = known.clock.now()
-    name = _name_to_put(ref)
-    held = await known.catalog.find(who, name)
-    spec = job_parsing.parse(_named(bodies.members(raw), name), now=now, held=held.spec if held else None)
-    if_match, only_new = etags.if_match(request), etags.only_new(request)
-    if not roles.allows(who.role, roles.Right.EDIT):
-        if_match, only_new = _conditions_to_declare(who, spec, held, if_match, only_new)
-    made, is_new = await known.catalog.put(who, name, spec, if_match=if_match, only_new=only_new)
     return _created(made, now) if is_new else _shown(await known.catalog.get(who, made.id), now)
 
 
@@ -68,22 +77,39 @@ def _shown(view: job.JobView, now: datetime) -> Response:
     return answers.ok(job_view.document(view, now), etags.of_version(view.job.version))
 
 
-def _conditions_to_declare(
-    who: job.Actor, spec: job.JobSpec, held: job.Job | None, if_match: int | None, only_new: bool
-) -> tuple[int | None, bool]:
+async def _put(
+    known: node.Services, who: job.Actor, name: str, body: dict[str, Any], asked: Conditions
+) -> tuple[job.Job, bool]:
+    """Put a job as its body says, under the conditions that the client set and those that its role needs.
+
+    Where only the latter fail, somebody was faster: several workers declare the same jobs when they start. Then look again.
+    """
+    for tries_left in reversed(range(_TRIES)):
+        held = await known.catalog.find(who, name)
+        spec = job_parsing.parse(body, now=known.clock.now(), held=held.spec if held else None)
+        needed = asked if roles.allows(who.role, roles.Right.EDIT) else _to_declare(who, spec, held, asked)
+        try:
+            return await known.catalog.put(who, name, spec, if_match=needed.if_match, only_new=needed.only_new)
+        except errors.StaleVersionError:
+            if asked != _NONE or not tries_left:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def _to_declare(who: job.Actor, spec: job.JobSpec, held: job.Job | None, asked: Conditions) -> Conditions:
     """A worker's key may declare the jobs of its own code: such as nobody else manages, now or after the change.
 
-    Returns the conditions (version, only new) under which that stays true until the change is made.
+    Returns the conditions under which that stays true until the change is made.
     """
     if not (spec.managed_by or "").startswith(roles.DECLARED_BY_SDK):
         detail = f"the role {who.role} may only put jobs with managed_by {roles.DECLARED_BY_SDK}…"
         raise errors.ForbiddenError(detail)
     if held is None:
-        return if_match, True
+        return Conditions(asked.if_match, only_new=True)
     if held.spec.managed_by != spec.managed_by:
         owner = held.spec.managed_by or "people"
         raise errors.ForbiddenError(f"the job is managed by {owner}; the role {who.role} may not take it over")
-    return held.version if if_match is None else if_match, only_new
+    return Conditions(held.version if asked.if_match is None else asked.if_match, asked.only_new)
 
 
 def _named(body: dict[str, Any], name: str) -> dict[str, Any]:
