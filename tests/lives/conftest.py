@@ -1,8 +1,8 @@
-"""Fixtures of the control plane's tests: one database for the folder, emptied before each test."""
+"""Fixtures of whole lives: one database for the folder, emptied before each test."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -22,10 +22,3 @@ async def emptied_url(shared_url: str) -> str:
     """The address of a migrated database without rows."""
     await builders.empty(shared_url)
     return shared_url
-
-
-@pytest.fixture
-async def core(emptied_url: str) -> AsyncIterator[builders.Core]:
-    """The duties of a node that leads every shard, with a clock that is moved by hand."""
-    async with builders.running_core(emptied_url) as running:
-        yield running

@@ -42,7 +42,8 @@ class Reaper:
 
     async def _look(self) -> None:
         now, leases = self._leader.clock.monotonic(), self._leader.ready.leases
-        if self._looked_at is not None and now - self._looked_at > leases.lease_s / 2:
+        stood_still_s = max(leases.lease_s / 2, 4 * LOOK_EVERY_S)
+        if self._looked_at is not None and now - self._looked_at > stood_still_s:
             # This process stood still, so it was not the workers who were silent: their heartbeats wait to be read.
             leases.renew_all(now)
         overdue = leases.overdue(now)
