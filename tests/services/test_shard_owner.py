@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -278,19 +279,53 @@ async def test_a_step_of_the_databases_clock_is_told(first: Node) -> None:
 
 
 async def test_a_database_that_hangs_is_given_up_in_time(emptied_url: str) -> None:
-    """It neither answers nor refuses, as when its machine is cut off: the fence falls all the same."""
+    """It neither answers nor refuses, as when its machine is cut off."""
     async with Wire.to(emptied_url) as wire, running(wire.url, "first") as node:
         await node.look()
         wire.freeze()
-        async with asyncio.timeout(builders.WAIT_S):
-            with pytest.raises(errors.UnavailableError):
-                await node.owner.run_once()
         node.clock.passed += GIVE_UP_AFTER_S
         async with asyncio.timeout(builders.WAIT_S):
             with pytest.raises(errors.UnavailableError):
                 await node.owner.run_once()
         assert node.terms == {}
         wire.cut()
+
+
+@pytest.mark.xfail(reason="a new connection to a database that hangs is waited for ten seconds")
+async def test_a_database_that_does_not_even_take_connections_is_given_up_in_time(emptied_url: str) -> None:
+    async with Wire.to(emptied_url) as wire, running(wire.url, "first") as node:
+        await node.look()
+        node.owner._database.cut_off()
+        wire.freeze()
+        node.clock.passed += GIVE_UP_AFTER_S
+        with pytest.raises(errors.UnavailableError):
+            async with asyncio.timeout(LEASE.total_seconds()):
+                await node.owner.run_once()
+        assert node.terms == {}
+        wire.cut()
+
+
+@pytest.mark.xfail(reason="a step that is under way goes on behind the back of a stopped loop")
+async def test_a_look_that_is_cancelled_takes_nothing_afterwards(first: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node stops while it looks: what it gives back it must not take again."""
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    take = shards.take
+
+    async def slow(*arguments: Any, **named: Any) -> dict[int, int]:
+        begun.set()
+        await go_on.wait()
+        return await take(*arguments, **named)
+
+    monkeypatch.setattr(shards, "take", slow)
+    looking = asyncio.create_task(first.owner.run_once())
+    await begun.wait()
+    looking.cancel()
+    await asyncio.wait({looking})
+    go_on.set()
+    async with first.database.connection() as connection:
+        for _ in range(10):
+            await connection.execute("SELECT 1")
+    assert first.terms == {}
 
 
 class Wire:
