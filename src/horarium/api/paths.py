@@ -1,8 +1,8 @@
 """Paths with encoded slashes: `/v1/jobs/name:a%2Fb/pause` is the job `a/b`, not the job `a` with something behind it.
 
 A server hands us the path decoded, where `%2F` and `/` are one. So routing goes over the path as it was sent, decoded
-part by part, with the slashes inside a part (and `%` itself) left encoded; the convertor `ref` decodes those two
-afterwards. A name with slashes sent as they are still finds its job where no longer route fits: the convertor takes
+part by part, with the slashes inside a part (and `%` itself) left encoded; the converter `ref` decodes those two
+afterwards. A name with slashes sent as they are still finds its job where no longer route fits: the converter takes
 more than one part."""
 
 from __future__ import annotations
