@@ -286,6 +286,30 @@ async def test_a_sweep_of_a_full_memory_finds_no_faults(small_core: Core) -> Non
     assert core.leader.ready.overflowed
 
 
+async def test_a_sweep_while_memory_is_filled_finds_no_faults(
+    small_core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = small_core
+    made = await core.job()
+    await core.make(*(made.by_hand(core.clock.now()) for _ in range(9)))
+    for lease in await core.lease(slots=4):
+        await core.completer.report([builders.Started(UUID(lease["run_id"]), lease["fencing_token"], made).report()])
+    during(monkeypatch, "load", core.sweeper.run_once)
+    await core.sweeper.refill_once()
+    assert list(core.told.named(Name.SWEEP_FOUND)) == []
+
+
+async def test_a_sweep_during_a_take_over_leaves_it_to_the_load(core: Core) -> None:
+    made = await core.job()
+    row = made.by_hand(core.clock.now())
+    await without_memory(core, row)
+    shards = dict(core.leader.terms)
+    core.leader.drop_shards(list(shards))
+    core.leader.take_shards(shards)
+    assert await sweep(core) == (0, 0)
+    assert row.id not in core.leader.ready
+
+
 async def test_a_take_over_loads_what_lives(core: Core) -> None:
     """Waiting, running and in back-off, as another leader left them."""
     running = await core.started()

@@ -37,16 +37,18 @@ class Sweeper:
         self._leader = leader
         self._events = events
         self._interval_s = interval_s
+        self._filling = 0
 
     async def run_once(self) -> float:
         """One sweep over all led shards; the pause grows with its cost."""
         if not self._leader.terms:
             return self._interval_s
         started = self._leader.clock.monotonic()
-        if self._leader.ready.overflowed:
-            await self._take_up_all(set(self._leader.terms))
+        loaded = set(self._leader.terms) - self._leader.unloaded
+        if self._leader.ready.overflowed or self._filling:
+            await self._take_up_all(loaded)
         else:
-            await self._sweep(set(self._leader.terms))
+            await self._sweep(loaded)
         self._leader.on_ready()
         return max(self._interval_s, 20 * (self._leader.clock.monotonic() - started))
 
@@ -54,7 +56,11 @@ class Sweeper:
         """When memory was full and has room again: take up rows that waited in the table."""
         ready = self._leader.ready
         if ready.overflowed and len(ready) < ready.capacity / 2:
-            await self._take_up_all(set(self._leader.terms))
+            self._filling += 1
+            try:
+                await self._take_up_all(set(self._leader.terms))
+            finally:
+                self._filling -= 1
             self._leader.on_ready()
         return REFILL_EVERY_S
 
