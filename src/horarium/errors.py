@@ -11,6 +11,7 @@
     ├── ForbiddenError               the key's role does not allow this                  403
     ├── OverLimitError               a quota or the back-pressure limit                  429
     ├── UnavailableError             the database cannot be asked right now              503
+    │   └── TooBroadError            a list would read too much; a narrower one is answered  503
     ├── ConfigurationError           the settings are wrong, every fault is named
     ├── EmbeddedPostgresError        the embedded PostgreSQL cannot start
     └── client side
@@ -134,6 +135,12 @@ class UnavailableError(HorariumError):
     """The database cannot be asked right now; the same request may be sent again."""
 
     title = "Not available right now"
+
+
+class TooBroadError(UnavailableError):
+    """A list would have to read too much; a narrower filter is answered."""
+
+    title = "The filter is too broad"
 
 
 class ConfigurationError(HorariumError):

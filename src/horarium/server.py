@@ -138,7 +138,8 @@ class _Split:
             path = scope["path"]
             if self._base_path and path.startswith(self._base_path + "/"):
                 path = path.removeprefix(self._base_path)
-                scope = {**scope, "path": path, "raw_path": path.encode(), "root_path": ""}
+                raw_path = scope["raw_path"].removeprefix(self._base_path.encode())
+                scope = {**scope, "path": path, "raw_path": raw_path, "root_path": self._base_path}
             if path.startswith(WORKER_PREFIX):
                 await self._gateway(scope, receive, send)
                 return

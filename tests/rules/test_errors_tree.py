@@ -17,7 +17,6 @@ ELSEWHERE = {
     "horarium.sdk.outcome.RemoteError": "an error of another process, unpacked by the same file",
     "horarium.sdk.signature.MismatchError": "an InvalidError, told apart by the executor: a mismatch is a dead letter",
     "horarium.sdk.worker.UnknownHandlerError": "an ending of one attempt",
-    "horarium.services.inspector.TooBroadError": "an UnavailableError that names the way out",
     "horarium.store.inspect.TooSlowError": "between the store and the inspector alone",
 }
 

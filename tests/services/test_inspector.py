@@ -14,7 +14,7 @@ import pytest
 from horarium import errors
 from horarium.domain import ids, job, states
 from horarium.services import views
-from horarium.services.inspector import Inspector, TooBroadError
+from horarium.services.inspector import Inspector
 from horarium.store import audit, inspect, run_logs, workers
 from horarium.store.database import Database
 
@@ -357,7 +357,7 @@ async def test_a_list_that_takes_too_long_is_given_up(
         lock = connection.transaction()
         await lock.start()
         await connection.execute("LOCK TABLE history IN ACCESS EXCLUSIVE MODE")
-        with pytest.raises(TooBroadError, match="narrow the filter"):
+        with pytest.raises(errors.TooBroadError, match="narrow the filter"):
             await inspector.runs(ANN, ANYTHING, None, 10)
         await lock.rollback()
     assert await inspector.runs(ANN, ANYTHING, None, 10) == []

@@ -44,10 +44,10 @@ def document(view: job.JobView, now: datetime) -> dict[str, Any]:
     }
 
 
-def of_new(made: job.Job, now: datetime) -> job.JobView:
+def of_new(made: job.Job) -> job.JobView:
     """A job that was just made: all that lies ahead of it follows from its definition."""
     planned = job.schedule_of(made.spec, made.anchor_at)
-    first = made.spec.run_at or schedule.next_fire(planned, now)
+    first = made.spec.run_at or schedule.next_fire(planned, made.created_at)
     return job.JobView(made, made.status, first, [] if first is None else [first, *_following(planned, first)])
 
 

@@ -49,7 +49,7 @@ async def create_job(request: Request, who: auth.Enqueuer, raw: bodies.Single) -
     spec = job_parsing.parse(bodies.members(raw), now=now)
     _check_may_define(who, spec)
     made = await known.catalog.create(who, spec)
-    return answers.with_status(201, job_view.document(job_view.of_new(made, now), now), job_view.headers_of_new(made))
+    return answers.with_status(201, job_view.document(job_view.of_new(made), now), job_view.headers_of_new(made))
 
 
 @router.post(

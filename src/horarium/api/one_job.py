@@ -70,7 +70,7 @@ async def delete_job(request: Request, who: auth.Editor, ref: str) -> Response:
 
 
 def _created(made: job.Job, now: datetime) -> Response:
-    return answers.with_status(201, job_view.document(job_view.of_new(made, now), now), job_view.headers_of_new(made))
+    return answers.with_status(201, job_view.document(job_view.of_new(made), now), job_view.headers_of_new(made))
 
 
 def _shown(view: job.JobView, now: datetime) -> Response:

@@ -29,7 +29,7 @@ from horarium.store.jobs import Filter
 
 __all__ = ["Catalog", "CatchUp", "Filter"]
 
-MAX_LIMIT = 500
+MAX_LIMIT = 501  # a page of 500, and one more that tells whether there is a next one
 MAX_NEXT = 1000
 
 Change = Callable[[asyncpg.Connection, holding.Held, datetime], Awaitable[tuple[job.Job, arming.Effects]]]
@@ -207,10 +207,13 @@ class Catalog:
     async def list(
         self, who: job.Actor, wanted: Filter, after: UUID | None = None, limit: int = 50
     ) -> Sequence[job.JobView]:
-        """Jobs, newest first, older than the one with id `after`; at most 500."""
-        async with self._database.transaction() as connection:
-            found = await jobs.page(connection, who.tenant_id, wanted, after, min(limit, MAX_LIMIT))
-            return await job_views.of(connection, [each for each, _ in found], self._clock.now())
+        """Jobs, newest first, older than the one with id `after`; at most 501. TooBroadError where that takes too long."""
+        try:
+            async with self._database.transaction() as connection:
+                found = await jobs.page(connection, who.tenant_id, wanted, after, min(limit, MAX_LIMIT))
+                return await job_views.of(connection, [each for each, _ in found], self._clock.now())
+        except asyncpg.QueryCanceledError:
+            raise errors.TooBroadError("this list would take longer than 2 s: narrow the filter") from None
 
     async def next(self, who: job.Actor, ref: UUID | str, count: int = 10) -> Sequence[datetime]:
         """The coming nominal times by the schedule, paused or not; at most 1000."""
@@ -224,7 +227,7 @@ class Catalog:
     async def skips(
         self, who: job.Actor, ref: UUID | str, after: int | None = None, limit: int = 50
     ) -> Sequence[Mapping[str, Any]]:
-        """What ticks did not become runs, newest first, with ids below `after`; at most 500."""
+        """What ticks did not become runs, newest first, with ids below `after`; at most 501."""
         async with self._database.connection() as connection:
             found = await jobs.find(connection, who.tenant_id, ref)
             if found is None:

@@ -29,12 +29,6 @@ _WORKERS_SHOWN = timedelta(hours=1)
 _WORKER_SILENT_S = 30.0
 
 
-class TooBroadError(errors.UnavailableError):
-    """A list would have to read too much; a narrower filter is answered."""
-
-    title = "The filter is too broad"
-
-
 @dataclass(slots=True)
 class _Serving:
     workers: int = 0
@@ -162,7 +156,7 @@ class Inspector:
                 yield connection
         except inspect.TooSlowError:
             detail = f"this list would take longer than {LIST_TIME.total_seconds():g} s: narrow the filter"
-            raise TooBroadError(detail) from None
+            raise errors.TooBroadError(detail) from None
 
     async def _counted(self, connection: asyncpg.Connection, tenant_id: str) -> _Counted:
         if self._live is not None:

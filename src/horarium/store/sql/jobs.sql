@@ -51,7 +51,7 @@ SELECT * FROM jobs WHERE tenant_id = $1 AND id = $2 FOR UPDATE;
 
 -- name: plan_for_filters
 -- For this transaction: a list is planned for the filters it really has, and given up when it takes too long.
-SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('statement_timeout', '10000', true);
+SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('statement_timeout', '2000', true);
 
 -- name: page
 -- Jobs of a tenant, newest first, with ids below $2: backwards along the primary key, or by name along jobs_name. `shown` is
