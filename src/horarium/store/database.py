@@ -47,6 +47,7 @@ class Database:
         self.statement_cache = statement_cache
         self._pool: asyncpg.Pool | None = None
         self._cut = False
+        self._reopening = asyncio.Lock()
 
     async def open(self) -> None:
         """Open the pool; the first connection is made at once, so that a wrong URL is told at start-up."""
@@ -64,13 +65,15 @@ class Database:
 
     def cut_off(self) -> None:
         """Break all connections without a word; what is under way on them fails. The next use opens new ones."""
-        if self._pool is not None:
-            self._pool.terminate()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.terminate()
             self._cut = True
 
     async def close(self) -> None:
         """Close the pool, waiting a moment for what is under way."""
         pool, self._pool = self._pool, None
+        self._cut = False
         if pool is None:
             return
         try:
@@ -82,8 +85,7 @@ class Database:
     async def connection(self) -> AsyncIterator[asyncpg.Connection]:
         """A connection in autocommit mode: each statement is its own transaction."""
         if self._cut:
-            self._cut = False
-            await self.open()
+            await self._reopen()
         if self._pool is None:
             raise errors.UnavailableError("the database is not open")
         with translated():
@@ -101,6 +103,13 @@ class Database:
         async with self.connection() as connection:
             value: datetime = await connection.fetchval(SQL.clock)
             return value
+
+    async def _reopen(self) -> None:
+        """Open the pool again after a cut: once for all who ask at the same time, and until it succeeds."""
+        async with self._reopening:
+            if self._cut:
+                await self.open()
+                self._cut = False
 
     def _session_settings(self) -> dict[str, str]:
         if self.statement_cache == 0:

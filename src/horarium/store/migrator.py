@@ -54,7 +54,10 @@ def migrations() -> tuple[Migration, ...]:
 
 
 async def migrate(connection: asyncpg.Connection, *, shards: int = 16) -> list[Migration]:
-    """Bring a database to the newest schema; returns what was applied. Safe to call from several nodes at once."""
+    """Bring a database to the newest schema; returns what was applied. Safe to call from several nodes at once.
+
+    `shards` counts in a new database only: their number never changes.
+    """
     async with connection.transaction():
         await connection.execute(SQL.lock_migrations)
         await connection.execute(SQL.prepare_schema)
@@ -66,8 +69,8 @@ async def migrate(connection: asyncpg.Connection, *, shards: int = 16) -> list[M
             await connection.execute(
                 SQL.record_applied, migration.version, migration.name, migration.phase, migration.checksum
             )
-        await connection.execute(SQL.insert_shards, shards)
         await connection.execute(SQL.insert_cluster_facts, shards, secrets.token_hex(32))
+        await connection.execute(SQL.insert_shards)
         await connection.execute(SQL.make_partitions)
         await connection.execute(SQL.remember_search_path)
     await connection.execute(SQL.use_schema)

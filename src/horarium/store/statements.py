@@ -40,8 +40,10 @@ def load(source: str) -> Statements:
 
 
 def parse(text: str) -> dict[str, str]:
-    """Split a file into its named statements."""
+    """Split a file into its named statements; ValueError when it has none, or two of one name."""
     starts = list(_NAME.finditer(text))
+    if not starts:
+        raise ValueError("no statement has a name")
     ends = [match.start() for match in starts[1:]] + [len(text)]
     found: dict[str, str] = {}
     for match, end in zip(starts, ends, strict=True):

@@ -37,8 +37,9 @@ SET LOCAL search_path = horarium, public;
 SET search_path = horarium, public;
 
 -- name: insert_shards
--- The logical shards, fixed for the life of the cluster; doing it twice changes nothing.
-INSERT INTO shards (shard) SELECT generate_series(0, $1::integer - 1) ON CONFLICT DO NOTHING;
+-- The logical shards, as many as the fact says: fixed for the life of the cluster; doing it twice changes nothing.
+INSERT INTO shards (shard)
+SELECT generate_series(0, value::integer - 1) FROM cluster WHERE key = 'shards' ON CONFLICT DO NOTHING;
 
 -- name: insert_cluster_facts
 -- Number of shards, the installation's id, and the secret that signs cursors: made once.

@@ -360,8 +360,14 @@ DECLARE
     shard integer;
     new_id uuid;
 BEGIN
-    IF length(handler) NOT BETWEEN 1 AND 200 THEN
-        RAISE EXCEPTION 'handler: 1 to 200 characters are allowed' USING ERRCODE = 'check_violation';
+    -- Written as what is not allowed: what \w means beyond ASCII depends on the database's locale.
+    IF length(handler) NOT BETWEEN 1 AND 200 OR handler ~ '^[-.:/]|[\x01-\x2c\x3b-\x40\x5b-\x5e\x60\x7b-\x7f]' THEN
+        RAISE EXCEPTION 'handler: 1 to 200 letters, digits and _ . : / - are allowed, beginning with a letter, digit or _'
+            USING ERRCODE = 'check_violation';
+    END IF;
+    IF length(queue) NOT BETWEEN 1 AND 100 OR queue ~ '^[-.:]|[\x01-\x2c\x2f\x3b-\x40\x5b-\x5e\x60\x7b-\x7f]' THEN
+        RAISE EXCEPTION 'queue: 1 to 100 letters, digits and _ . : - are allowed, beginning with a letter, digit or _'
+            USING ERRCODE = 'check_violation';
     END IF;
     SELECT floor(random() * c.value::integer) INTO shard FROM cluster c WHERE c.key = 'shards';
     new_id := (lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0')
