@@ -172,19 +172,7 @@ def _write_straight(batch: Batch, timer: TimerRow, following: datetime) -> None:
     columns.nominal.append(nominal)
     columns.following.append(following)
     overlap = decode_policy(timer.policy_key).overlap if timer.policy_key else Overlap.ALLOW
-    batch.live.append(
-        LiveRun(
-            run_id,
-            timer.job_id,
-            timer.shard,
-            timer.tenant_id,
-            timer.queue,
-            timer.target_key,
-            timer.priority,
-            micros / 1_000_000,
-            overlap,
-        )
-    )
+    batch.live.append(_live(timer, run_id, micros / 1_000_000, overlap))
 
 
 def _write(batch: Batch, timer: TimerRow, plan: Plan) -> None:
@@ -206,19 +194,7 @@ def _write(batch: Batch, timer: TimerRow, plan: Plan) -> None:
                 timer.job_version,
             )
         )
-        batch.live.append(
-            LiveRun(
-                run_id,
-                timer.job_id,
-                timer.shard,
-                timer.tenant_id,
-                timer.queue,
-                timer.target_key,
-                timer.priority,
-                clocks.to_seconds(tick.due_at),
-                overlap,
-            )
-        )
+        batch.live.append(_live(timer, run_id, clocks.to_seconds(tick.due_at), overlap))
     batch.skips += [_skip(timer, missed) for missed in plan.missed]
     handled = _last_handled(timer, plan)
     if plan.next is None:
@@ -227,6 +203,21 @@ def _write(batch: Batch, timer: TimerRow, plan: Plan) -> None:
         batch.moves.append(
             timers.Move(timer.job_id, timer.scheduled_for, plan.next.scheduled_for, plan.next.due_at, handled)
         )
+
+
+def _live(timer: TimerRow, run_id: UUID, ready_at: float, overlap: Overlap) -> LiveRun:
+    """The run of a timer, for memory."""
+    return LiveRun(
+        run_id,
+        timer.job_id,
+        timer.shard,
+        timer.tenant_id,
+        timer.queue,
+        timer.target_key,
+        timer.priority,
+        ready_at,
+        overlap,
+    )
 
 
 def _skip(timer: TimerRow, missed: Missed) -> skips.SkipRow:
