@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -115,6 +115,7 @@ class Worker:
     name: str = "w1"
     held: dict[UUID, int] = field(default_factory=dict)
     started: list[Attempt] = field(default_factory=list)
+    _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
@@ -123,6 +124,7 @@ class Worker:
         try:
             yield
         finally:
+            self._ended.set()
             for task in tasks:
                 task.cancel()
             for ended in await asyncio.gather(*tasks, return_exceptions=True):
@@ -136,7 +138,7 @@ class Worker:
             await asyncio.gather(*(self._carry_out(attempt) for attempt in attempts))
 
     async def _carry_out(self, attempt: Attempt) -> None:
-        await asyncio.sleep(attempt.lease.get("start_in_s", 0))
+        await self._ended_within(attempt.lease.get("start_in_s", 0))
         outcome = await self.handler(attempt)
         if outcome is not None:
             await attempt.report(outcome)
@@ -147,4 +149,9 @@ class Worker:
         while True:
             leases.heartbeat(self.name, list(self.held.items()), leader.clock.monotonic(), leader.knows)
             await self.plane.reaper.take_back(self.name, None)
-            await asyncio.sleep(leases.lease_s / 3)
+            await self._ended_within(leases.lease_s / 3)
+
+    async def _ended_within(self, seconds: float) -> None:
+        """A worker's own pauses: until a start, and from heartbeat to heartbeat."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._ended.wait(), seconds)
