@@ -1,54 +1,65 @@
-"""The state that people see of a live row."""
+"""The states of jobs and runs, and the moves between them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any
 
 import pytest
 
 from horarium.domain import states
-from horarium.domain.states import RunState
+from horarium.domain.states import JobStatus, RunState
 
-NOW = datetime(2027, 3, 1, 12, tzinfo=UTC)
-SECOND = timedelta(seconds=1)
+AT = datetime(2026, 3, 1, tzinfo=UTC)
+MOMENT = timedelta(microseconds=1)
 
 
 @pytest.mark.parametrize(
-    ("row_state", "ready_at", "attempt", "shown"),
+    ("row_state", "ready_at", "attempt", "seen"),
     [
-        (states.WAITING, NOW + SECOND, 0, RunState.SCHEDULED),
-        (states.WAITING, NOW, 0, RunState.QUEUED),
-        (states.WAITING, NOW - SECOND, 0, RunState.QUEUED),
-        (states.WAITING, NOW + SECOND, 1, RunState.FAILED),
-        (states.WAITING, NOW - SECOND, 2, RunState.QUEUED),
-        (states.RUNNING, NOW + SECOND, 1, RunState.RUNNING),
-        (states.RUNNING, NOW - SECOND, 3, RunState.RUNNING),
+        (states.WAITING, AT + MOMENT, 0, RunState.SCHEDULED),
+        (states.WAITING, AT, 0, RunState.QUEUED),
+        (states.WAITING, AT - MOMENT, 0, RunState.QUEUED),
+        (states.WAITING, AT + MOMENT, 1, RunState.FAILED),
+        (states.WAITING, AT, 1, RunState.QUEUED),
+        (states.RUNNING, AT + MOMENT, 1, RunState.RUNNING),
+        (states.RUNNING, AT - MOMENT, 3, RunState.RUNNING),
     ],
 )
-def test_the_shown_state_follows_from_the_row_and_the_time(
-    row_state: str, ready_at: datetime, attempt: int, shown: RunState
-) -> None:
-    assert states.of_live_run(row_state, ready_at, attempt, NOW) is shown
+def test_what_people_see_of_a_live_row(row_state: str, ready_at: datetime, attempt: int, seen: RunState) -> None:
+    assert states.of_live_run(row_state, ready_at, attempt, AT) is seen
+    assert seen in states.LIVE_STATES
 
 
-def test_every_shown_state_of_a_live_row_is_a_live_state() -> None:
-    shown = {
-        states.of_live_run(row_state, ready_at, attempt, NOW)
-        for row_state in (states.WAITING, states.RUNNING)
-        for ready_at in (NOW, NOW + SECOND)
-        for attempt in (0, 1)
-    }
-    assert shown == states.LIVE_STATES
+def test_a_state_is_either_live_or_final() -> None:
+    assert set(RunState) == states.LIVE_STATES | states.FINAL_STATES
+    assert not states.LIVE_STATES & states.FINAL_STATES
 
 
-def test_what_has_ended_does_not_move() -> None:
-    for state in states.FINAL_STATES:
-        assert states.RUN_MOVES[state] == frozenset()
-    assert states.JOB_MOVES[states.JobStatus.CANCELLED] == frozenset()
+def test_a_final_state_is_left_by_no_move_and_every_other_one_by_some() -> None:
+    assert {state for state in RunState if not states.RUN_MOVES[state]} == states.FINAL_STATES
+    assert {status for status in JobStatus if not states.JOB_MOVES[status]} == {JobStatus.CANCELLED}
 
 
-def test_each_live_state_can_be_reached_and_left() -> None:
-    reached = frozenset().union(*states.RUN_MOVES.values())
-    assert reached == frozenset(RunState)
-    for state in states.LIVE_STATES:
-        assert states.RUN_MOVES[state]
+@pytest.mark.parametrize(
+    ("moves", "kind", "first"),
+    [(states.RUN_MOVES, RunState, RunState.SCHEDULED), (states.JOB_MOVES, JobStatus, JobStatus.ACTIVE)],
+)
+def test_every_state_is_reached_from_the_first_one(moves: Mapping[Any, Any], kind: type[StrEnum], first: Any) -> None:
+    reached, front = {first}, {first}
+    while front:
+        front = {after for state in front for after in moves[state]} - reached
+        reached |= front
+    assert reached == set(kind) == set(moves)
+    assert all(state not in after for state, after in moves.items())
+
+
+def test_only_a_running_run_fails_succeeds_or_dies() -> None:
+    for ending in (RunState.FAILED, RunState.SUCCEEDED, RunState.DEAD):
+        assert [state for state, after in states.RUN_MOVES.items() if ending in after] == [RunState.RUNNING]
+
+
+def test_every_live_run_can_be_cancelled() -> None:
+    assert all(RunState.CANCELLED in states.RUN_MOVES[state] for state in states.LIVE_STATES)
