@@ -231,6 +231,25 @@ async def test_lines_are_kept_with_their_attempt(wire: Wire) -> None:
     assert (second["message"], second["level"], second["attempt"], second["fields"]) == ("two", "info", 1, None)
 
 
+async def test_lines_of_a_report_that_is_repeated_are_kept_once(wire: Wire) -> None:
+    held = await wire.started()
+    line = {"seq": 1, "ago_s": 0, "message": "once"}
+    for _ in range(2):
+        assert await wire.report(held, logs=[line]) == {"accepted": [held.run_id]}
+    (kept,) = await wire.logs(held.id)
+    assert kept["attempt"] == 1
+
+
+async def test_only_who_holds_a_run_writes_to_its_log(wire: Wire) -> None:
+    held = await wire.started()
+    line = {"seq": 1, "ago_s": 0, "message": "not mine"}
+    await wire.heartbeat(held._replace(token=held.token - 1), logs=[line])
+    await wire.report(held)
+    await wire.heartbeat(held, tenant="other", logs=[line])
+    await wire.report(held._replace(token=held.token - 1), tenant="other", logs=[line])
+    assert await wire.logs(held.id) == []
+
+
 async def test_lines_that_cannot_be_kept_as_they_are_are_kept_as_they_can(wire: Wire) -> None:
     held = await wire.started()
     odd: list[dict[str, Any]] = [

@@ -107,10 +107,13 @@ class WorkerCalls:
         return run is None or actor.tenant_id in (run.tenant_id, ALL_TENANTS)
 
     def _log_rows(self, run: messages.HeldRun | messages.Result, actor: Actor) -> list[LogRow]:
+        """The lines of an attempt that is running. Those of an ended one are repeats or too late, and are not kept."""
         run_id, now = _uuid(run.run_id), self._leader.clock.time()
-        if not self._is_of_tenant(run_id, actor):
+        held = self._leader.ready.leases.get(run_id)
+        if held is None and self._leader.knows(run_id):
             return []
-        held = self._leader.ready.runs.get(run_id)
+        if held is not None and (held.token != run.fencing_token or not self._is_of_tenant(run_id, actor)):
+            return []
         attempt = held.attempt if held is not None else 0
         return [
             LogRow(
