@@ -13,7 +13,7 @@ import asyncpg
 from horarium.domain import ids
 
 LOOK_EVERY_S = 0.1
-PATIENCE_S = 300.0
+PATIENCE_S = 180.0
 MOMENT = timedelta(milliseconds=1)
 
 
@@ -73,6 +73,12 @@ async def until_idle(connection: asyncpg.Connection) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while await connection.fetchval("SELECT EXISTS (SELECT FROM runs)"):
             await pause()
+
+
+def whole_second(at: datetime | None) -> datetime:
+    """The second in which an instant lies."""
+    assert at is not None
+    return at.replace(microsecond=0)
 
 
 async def now(connection: asyncpg.Connection) -> datetime:

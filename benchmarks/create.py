@@ -134,7 +134,8 @@ async def ask_on(running: system.System, seconds: float) -> int:
     async def client(connection: wire.Connection) -> int:
         answered = 0
         while time.perf_counter() < until:
-            assert (await connection.ask(request)).status == 201
+            answer = await connection.ask(request)
+            assert answer.status == 201, answer
             answered += 1
         connection.close()
         return answered
@@ -153,7 +154,8 @@ async def ask_by_the_clock(running: system.System, rate: int, seconds: int) -> l
 
     async def ask(due: float) -> None:
         connection = await free.get()
-        assert (await connection.ask(request)).status == 201
+        answer = await connection.ask(request)
+        assert answer.status == 201, answer
         late.append((time.perf_counter() - due) * 1000)
         free.put_nowait(connection)
 

@@ -127,7 +127,8 @@ async def connections_of_server(connection: asyncpg.Connection) -> int:
 
 async def run_on_every_slot(connection: asyncpg.Connection, running: system.System, count: int) -> tuple[float, int]:
     """One-offs that come due at one instant; returns their rate and how many workers took part."""
-    due = (await books.now(connection)).replace(microsecond=0) + timedelta(seconds=3 + count // 8_000)
+    lead = await jobs.time_to_create(running.url, running.key, count)
+    due = books.whole_second(await books.now(connection) + lead) + timedelta(seconds=1)
     await jobs.create(running.url, running.key, (jobs.body("noop", run_at=jobs.instant(due)) for _ in range(count)))
     assert await books.now(connection) < due, "the jobs were not made in time"
     await books.until_finished(connection, due, due + books.MOMENT, count)

@@ -62,9 +62,7 @@ async def measure(url: str, given: harness.Options) -> None:
 
 async def register(connection: asyncpg.Connection, running: system.System, form: Form) -> datetime:
     """Make the interval jobs; returns when the first wave begins. Many share an instant, as schedules do."""
-    begin = await books.now(connection)
-    making = timedelta(seconds=2 + form.size / 5_000)
-    first = begin.replace(microsecond=0) + max(making, timedelta(seconds=3))
+    first = books.whole_second(await books.now(connection))
     interval = int(form.period.total_seconds())
     bodies = (
         jobs.body(
@@ -74,8 +72,8 @@ async def register(connection: asyncpg.Connection, running: system.System, form:
         for i in range(form.size)
     )  # fmt: skip
     await jobs.create(running.url, running.key, bodies)
-    assert await books.now(connection) < first, "the jobs were not made in time"
-    return first
+    passed = (await books.now(connection) + timedelta(seconds=1) - first) // form.period
+    return first + (passed + 1) * form.period
 
 
 async def rate(connection: asyncpg.Connection, at: datetime, form: Form, given: harness.Options) -> float:

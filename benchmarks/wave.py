@@ -32,12 +32,12 @@ async def measure(url: str, given: harness.Options) -> None:
         running.start_server()
         running.start_worker("--queues", "steady", "--slots", "500", BENCH_LABEL="steady")
         running.start_worker("--queues", "wave", "--slots", "500", BENCH_LABEL="wave")
-        at = await register(connection, running, size, given.quick)
+        at = await register(connection, running, size)
         harness.say(given, f"{size:,} runs are due at {at:%H:%M:%S}")
         await books.until_finished(connection, at, at + books.MOMENT, size)
         memory = system.memory_mb(running.servers[0].pid)
         wave = await books.window(connection, at, at + books.MOMENT, queue="wave")
-        until = whole_second(wave.last_finished) + timedelta(seconds=1)
+        until = books.whole_second(wave.last_finished) + timedelta(seconds=1)
         steady_runs = round((until - (at - BEFORE)).total_seconds() * STEADY_RATE)
         await books.until_finished(connection, at - BEFORE, until, steady_runs + size)
         steady = await books.window(connection, at - BEFORE, until, queue="steady")
@@ -66,34 +66,25 @@ def tell(size: int, waved: list[starts.Start], others: list[starts.Start], floor
     harness.tell(*results, harness.Result("wave", took, "s", floor_s, took / floor_s, goal, ok))
 
 
-async def register(connection: asyncpg.Connection, running: system.System, size: int, quick: bool) -> datetime:
+async def register(connection: asyncpg.Connection, running: system.System, size: int) -> datetime:
     """Make all jobs; returns the second of the wave, when the steady load has been running for some time."""
-    begin = await books.now(connection)
-    begin_steady = whole_second(begin) + timedelta(seconds=1)
-    at = whole_second(begin) + timedelta(seconds=12 if quick else 40)
-    step = timedelta(seconds=INTERVAL_S) / (STEADY_RATE * INTERVAL_S)
+    begin = books.whole_second(await books.now(connection))
+    step = timedelta(seconds=1) / STEADY_RATE  # in whole microseconds: what is left over is at the end of each second
     steady = (
         jobs.body(
             "note_start", name=f"steady-{i}", queue="steady", interval_s=INTERVAL_S,
-            start_at=jobs.instant(begin_steady + i * step),
+            start_at=jobs.instant(begin + timedelta(seconds=i // STEADY_RATE) + i % STEADY_RATE * step),
         )
         for i in range(STEADY_RATE * INTERVAL_S)
     )  # fmt: skip
-    expression = f"{at.second} {at.minute} {at.hour} * * *"
-    wave = (
-        jobs.body("note_start", name=f"wave-{i}", queue="wave", schedule=expression, timezone="UTC")
-        for i in range(size)
-    )
-    await jobs.create(running.url, running.key, wave)
     await jobs.create(running.url, running.key, steady)
+    lead = await jobs.time_to_create(running.url, running.key, size)
+    at = books.whole_second(await books.now(connection) + lead + BEFORE) + timedelta(seconds=1)
+    expression = f"{at.second} {at.minute} {at.hour} * * *"
+    wave = (jobs.body("note_start", name=f"wave-{i}", queue="wave", schedule=expression) for i in range(size))
+    await jobs.create(running.url, running.key, wave)
     assert await books.now(connection) < at - BEFORE, "the jobs were not made in time"
     return at
-
-
-def whole_second(at: datetime | None) -> datetime:
-    """The second in which an instant lies."""
-    assert at is not None
-    return at.replace(microsecond=0)
 
 
 def main() -> None:
