@@ -52,7 +52,7 @@ ELSEWHERE = {
     "domain/wheel.py": ("tests/services/test_releaser.py", "by the instants that it gives back"),
     "embedded/trampoline.py": ("tests/embedded/test_crash.py", "what ends a server whose launcher was killed"),
     "server.py": ("tests/cli/test_serve.py", "the wiring of a node, tested by one"),
-    "services/control_plane.py": ("tests/lives/test_first.py", "the duties put together, tested by a life"),
+    "services/control_plane.py": ("tests/lives/test_lives.py", "the duties put together, tested by a life"),
     "services/leader.py": ("tests/services/test_*.py", "the memory that every duty is tested with"),
     "services/live_view.py": ("tests/services/test_inspector.py", "what of memory is shown"),
     "services/loop.py": ("tests/cluster/test_server_killed.py", "it carries every duty through faults"),

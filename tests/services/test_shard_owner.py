@@ -291,7 +291,6 @@ async def test_a_database_that_hangs_is_given_up_in_time(emptied_url: str) -> No
         wire.cut()
 
 
-@pytest.mark.xfail(reason="a new connection to a database that hangs is waited for ten seconds")
 async def test_a_database_that_does_not_even_take_connections_is_given_up_in_time(emptied_url: str) -> None:
     async with Wire.to(emptied_url) as wire, running(wire.url, "first") as node:
         await node.look()
@@ -305,7 +304,6 @@ async def test_a_database_that_does_not_even_take_connections_is_given_up_in_tim
         wire.cut()
 
 
-@pytest.mark.xfail(reason="a step that is under way goes on behind the back of a stopped loop")
 async def test_a_look_that_is_cancelled_takes_nothing_afterwards(first: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """The node stops while it looks: what it gives back it must not take again."""
     begun, go_on = asyncio.Event(), asyncio.Event()

@@ -9,6 +9,7 @@ import msgspec
 
 from horarium import clock as clocks
 from horarium import errors
+from horarium.domain import ids
 from horarium.domain.job import Actor
 from horarium.domain.lanes import Wanted
 from horarium.domain.outcome import Outcome
@@ -84,6 +85,9 @@ class WorkerCalls:
         request = reading.decode(messages.report_requests, body)
         self._registry.beat(request.worker.id)
         reports = [_report(result) for result in request.results]
+        if _tenant_of(actor) is not None and any(self._is_loading(report.run_id) for report in reports):
+            # Whose run it is cannot be told yet: the report is not placed, and its worker repeats it.
+            raise errors.UnavailableError("this node is taking over the run's shard: report again")
         foreign = {report.run_id for report in reports if not self._may_end(report, actor)}
         if foreign:
             reports = [report for report in reports if report.run_id not in foreign]
@@ -97,6 +101,9 @@ class WorkerCalls:
         request = reading.decode(messages.stop_requests, body)
         self._registry.stopped(request.worker.id, actor.tenant_id)
         return b"{}"
+
+    def _is_loading(self, run_id: UUID) -> bool:
+        return bool(self._leader.unloaded) and ids.shard_of(run_id) in self._leader.unloaded
 
     def _may_end(self, report: Report, actor: Actor) -> bool:
         return 0 <= report.token <= MAX_INT64 and self._is_of_tenant(report.run_id, actor)

@@ -3,7 +3,7 @@
     POST /v1/worker/lease       LeaseRequest      → LeaseResponse       long poll: answered when there is work, or empty
     POST /v1/worker/heartbeat   HeartbeatRequest  → HeartbeatResponse   every third of a lease
     POST /v1/worker/report      ReportRequest     → ReportResponse      how attempts ended
-    POST /v1/worker/stop        StopRequest       → 204                 goodbye, optional
+    POST /v1/worker/stop        StopRequest       → {}                  goodbye, optional
 
 JSON in both directions. Times are durations in seconds, counted from the moment the message was written: the clocks of
 the two machines need not agree. (`scheduled_for` is the exception: a name of the run, never compared with a clock.)

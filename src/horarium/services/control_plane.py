@@ -40,6 +40,8 @@ from horarium.services.tally import Tally
 from horarium.services.watch import Watch
 from horarium.store.database import Database
 
+LEASE_CONNECT_S = 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Timing:
@@ -69,7 +71,9 @@ class ControlPlane:
         self.completer = Completer(database, self.leader, events)
         self.reaper = Reaper(database, self.leader, self.completer, events)
         self.sweeper = Sweeper(database, self.leader, events, timing.sweep.total_seconds())
-        self.lease_database = Database(database.url, pool_size=1, statement_cache=database.statement_cache)
+        self.lease_database = Database(
+            database.url, pool_size=1, statement_cache=database.statement_cache, connect_timeout_s=LEASE_CONNECT_S
+        )
         self.owner = ShardOwner(self.lease_database, self.leader, self.clock, events, node.id)
         self.rearmer = Rearmer(database, self.leader, events)
         self.pruner = Pruner(database, self.leader, events, timing.history)

@@ -25,6 +25,13 @@ RENEW_EVERY_S = 1.0
 LEASE = timedelta(seconds=3)
 GIVE_UP_AFTER_S = 2.0
 
+
+def _forget(step: asyncio.Future[None]) -> None:
+    """Nobody waits for a step that was given up; what it ended with is of no interest."""
+    if not step.cancelled():
+        step.exception()
+
+
 Load = Callable[[set[int]], Awaitable[None]]
 Stepped = Callable[[float], None]
 
@@ -64,11 +71,16 @@ class ShardOwner:
         Merely cancelled, the driver would go on waiting for a server that answers nothing, not even the cancellation.
         """
         step = asyncio.ensure_future(self._renew_and_take())
-        done, _ = await asyncio.wait({step}, timeout=seconds)
-        if not done:
-            self._database.cut_off()
-            await asyncio.wait({step})
-        step.result()
+        try:
+            done, _ = await asyncio.wait({step}, timeout=seconds)
+            if not done:
+                raise errors.UnavailableError(f"no answer within {seconds:g} s")
+            step.result()
+        finally:
+            if not step.done():
+                self._database.cut_off()
+                step.cancel()
+                step.add_done_callback(_forget)
 
     async def _renew_and_take(self) -> None:
         await self._renew()

@@ -41,8 +41,11 @@ class Database:
     statement and no session setting is used.
     """
 
-    def __init__(self, url: str, *, pool_size: int = 10, statement_cache: int = 200) -> None:
+    def __init__(
+        self, url: str, *, pool_size: int = 10, statement_cache: int = 200, connect_timeout_s: float = 10
+    ) -> None:
         self.url = url
+        self._connect_timeout_s = connect_timeout_s
         self._pool_size = pool_size
         self.statement_cache = statement_cache
         self._pool: asyncpg.Pool | None = None
@@ -60,7 +63,7 @@ class Database:
                 statement_cache_size=self.statement_cache,
                 server_settings=self._session_settings(),
                 command_timeout=60,
-                timeout=10,
+                timeout=self._connect_timeout_s,
             )
 
     def cut_off(self) -> None:
