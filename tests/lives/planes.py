@@ -115,7 +115,6 @@ class Worker:
     name: str = "w1"
     held: dict[UUID, int] = field(default_factory=dict)
     started: list[Attempt] = field(default_factory=list)
-    _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
@@ -124,7 +123,6 @@ class Worker:
         try:
             yield
         finally:
-            self._ended.set()
             for task in tasks:
                 task.cancel()
             for ended in await asyncio.gather(*tasks, return_exceptions=True):
@@ -138,7 +136,7 @@ class Worker:
             await asyncio.gather(*(self._carry_out(attempt) for attempt in attempts))
 
     async def _carry_out(self, attempt: Attempt) -> None:
-        await self._ended_within(attempt.lease.get("start_in_s", 0))
+        await _pause(attempt.lease.get("start_in_s", 0))
         outcome = await self.handler(attempt)
         if outcome is not None:
             await attempt.report(outcome)
@@ -149,9 +147,11 @@ class Worker:
         while True:
             leases.heartbeat(self.name, list(self.held.items()), leader.clock.monotonic(), leader.knows)
             await self.plane.reaper.take_back(self.name, None)
-            await self._ended_within(leases.lease_s / 3)
+            await _pause(leases.lease_s / 3)
 
-    async def _ended_within(self, seconds: float) -> None:
-        """A worker's own pauses: until a start, and from heartbeat to heartbeat."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._ended.wait(), seconds)
+
+async def _pause(seconds: float) -> None:
+    """A worker's own pauses: until a start, and from heartbeat to heartbeat."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await asyncio.Event().wait()
