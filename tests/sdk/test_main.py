@@ -36,7 +36,7 @@ async def started(peer: peers.Peer, cwd: Path = ROOT, **settings: Any) -> AsyncI
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        await process.wait()
+        await process.communicate()  # until its own children, who have its standard error, have ended, too
 
 
 async def ended(process: asyncio.subprocess.Process) -> tuple[int, str]:

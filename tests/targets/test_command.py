@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
+import psutil
 import pytest
 
 from horarium.protocol import messages
@@ -162,10 +164,14 @@ async def test_what_a_program_leaves_behind_does_not_hold_the_run(
     monkeypatch.setattr(command, "LAST_WORDS_S", 0.1)
     attempt = an_attempt(
         "import subprocess, sys\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'import sys; sys.stdin.read()'], stdin=subprocess.PIPE)\n"
-        "child.stdin = None; import os; print(child.pid, flush=True); os._exit(0)"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3600)'])\n"
+        "print(child.pid, flush=True)"
     )
+    before = psutil.Process().num_fds()
     assert await carrier(attempt) == {"exit_status": 0}
+    os.kill(int(lines(attempt)[0][1]), signal.SIGKILL)
+    await asyncio.sleep(0)
+    assert psutil.Process().num_fds() <= before
 
 
 async def _said(attempt: attempts.Attempt, text: str) -> None:

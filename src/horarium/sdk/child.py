@@ -45,16 +45,24 @@ class Stream:
     def send(self, message: msgspec.Struct) -> None:
         """Send a frame to the worker."""
         with self._writing:
-            self._connection.sendall(pipe.frame(message))
+            try:
+                self._connection.sendall(pipe.frame(message))
+            except OSError:
+                _die()
 
     def _read(self) -> None:
         with contextlib.suppress(OSError, ValueError, msgspec.DecodeError):
             while header := self._exactly(pipe.HEADER_BYTES):
                 self._frames.put(pipe.to_child(self._exactly(pipe.length(header))))
-        os.killpg(0, signal.SIGKILL)  # the worker is gone: its runs are somebody else's soon
+        _die()
 
     def _exactly(self, size: int) -> bytes:
         return self._connection.recv(size, socket.MSG_WAITALL)
+
+
+def _die() -> None:
+    """The worker is gone, its runs are somebody else's soon: end at once, with everything that handlers started."""
+    os.killpg(0, signal.SIGKILL)
 
 
 class PipeSink:

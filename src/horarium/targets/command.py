@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import tempfile
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+from typing import IO
 
 import msgspec
 
@@ -65,18 +68,21 @@ async def execute(
 ) -> dict[str, int]:
     """Run the program; returns its exit status 0, raises RemoteError for any other."""
     target = _decoder.decode(attempt.lease.target).command
-    process = await _start(target, environment(target, attempt.lease, environ))
-    group = process_group.ProcessGroup(process, KILL_AFTER_S)
-    attempt.interrupter = group.interrupt
-    groups.add(group)
+    outputs = [await _Output.open("stdout"), await _Output.open("stderr")]
     try:
+        process = await _start(target, environment(target, attempt.lease, environ), outputs)
+        group = process_group.ProcessGroup(process, KILL_AFTER_S)
+        groups.add(group)
+        attempt.interrupter = group.interrupt
         if attempt.stop is not None:  # while the program was starting
             group.interrupt()
-        tail = await _follow(attempt, process, group, target.stdin)
-    finally:
+        tail = await _follow(attempt, group, outputs)
         groups.discard(group)
+        return _judge(await group.wait(), tail)
+    finally:
         attempt.interrupter = None
-    return _judge(await group.wait(), tail)
+        for output in outputs:
+            output.close()
 
 
 def environment(target: CommandTarget, lease: messages.Lease, environ: Mapping[str, str]) -> dict[str, str]:
@@ -91,32 +97,75 @@ def environment(target: CommandTarget, lease: messages.Lease, environ: Mapping[s
     return {**passed_on, **target.env, **who}
 
 
-async def _start(target: CommandTarget, environ: dict[str, str]) -> asyncio.subprocess.Process:
-    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+class _Output:
+    """A pipe for one of the program's outputs.
+
+    Not the pipes of asyncio's subprocesses: those are closed only when nobody holds them any more, and what a program
+    leaves running in the background may hold them for days.
+    """
+
+    def __init__(
+        self, name: str, reader: asyncio.StreamReader, transport: asyncio.ReadTransport, write_end: int
+    ) -> None:
+        self.name = name
+        self.reader = reader
+        self.write_end = write_end
+        self._transport = transport
+
+    @classmethod
+    async def open(cls, name: str) -> _Output:
+        """A fresh pipe."""
+        read_end, write_end = os.pipe()
+        reader = asyncio.StreamReader()
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read_end, "rb", 0)
+        )
+        return cls(name, reader, transport, write_end)
+
+    def hand_over(self) -> None:
+        """The program has its end now: the reader sees the end of the stream when it closes it."""
+        os.close(self.write_end)
+        self.write_end = -1
+
+    def close(self) -> None:
+        """Read no more."""
+        self._transport.close()
+        if self.write_end >= 0:
+            self.hand_over()
+
+
+async def _start(target: CommandTarget, environ: dict[str, str], outputs: list[_Output]) -> asyncio.subprocess.Process:
+    stdout, stderr = outputs
     try:
-        return await asyncio.create_subprocess_exec(
-            *target.argv, stdin=nothing if target.stdin is None else pipe, stdout=pipe, stderr=pipe,
-            cwd=target.cwd, env=environ, start_new_session=True,
-        )  # fmt: skip
+        with _stdin_of(target) as stdin:
+            process = await asyncio.create_subprocess_exec(
+                *target.argv, stdin=stdin, stdout=stdout.write_end, stderr=stderr.write_end, cwd=target.cwd, env=environ,
+                start_new_session=True,
+            )  # fmt: skip
     except OSError as error:
         message = f"{target.argv[0]} cannot be started: {error.strerror}: {error.filename}"
         raise outcome.RemoteError(messages.ErrorInfo("CommandNotStarted", message)) from None
+    for output in outputs:
+        output.hand_over()
+    return process
 
 
-async def _follow(
-    attempt: attempts.Attempt,
-    process: asyncio.subprocess.Process,
-    group: process_group.ProcessGroup,
-    stdin: str | None,
-) -> deque[str]:
-    """Feed the program, keep its output, until it has ended; returns its last lines."""
+@contextlib.contextmanager
+def _stdin_of(target: CommandTarget) -> Iterator[IO[bytes] | int]:
+    """What the program reads: a file, so that nobody has to feed it; nothing without `stdin`."""
+    if target.stdin is None:
+        yield asyncio.subprocess.DEVNULL
+        return
+    with tempfile.TemporaryFile() as file:
+        file.write(target.stdin.encode())
+        file.seek(0)
+        yield file
+
+
+async def _follow(attempt: attempts.Attempt, group: process_group.ProcessGroup, outputs: list[_Output]) -> deque[str]:
+    """Keep the program's output until it has ended; returns its last lines."""
     tail: deque[str] = deque(maxlen=TAIL_LINES)
-    outputs = {"stdout": process.stdout, "stderr": process.stderr}
-    streams = [
-        asyncio.create_task(_keep_lines(attempt, stream, name, tail)) for name, stream in outputs.items() if stream
-    ]
-    if stdin is not None and process.stdin is not None:
-        streams.append(asyncio.create_task(_feed(process.stdin, stdin)))
+    streams = [asyncio.create_task(_keep_lines(attempt, output.reader, output.name, tail)) for output in outputs]
     try:
         await group.wait()
         await asyncio.wait(streams, timeout=LAST_WORDS_S)
@@ -145,13 +194,6 @@ def _keep(attempt: attempts.Attempt, line: bytes, name: str, tail: deque[str]) -
     tail.append(shown)
     with contextlib.suppress(errors.LeaseLostError):  # the program is being stopped, its last words are nobody's
         attempt.add_line("info", shown, {"stream": name})
-
-
-async def _feed(stdin: asyncio.StreamWriter, content: str) -> None:
-    with contextlib.suppress(ConnectionError):  # it ended, or closed its input, without reading everything
-        stdin.write(content.encode())
-        await stdin.drain()
-    stdin.close()
 
 
 def _judge(status: int, tail: deque[str]) -> dict[str, int]:
