@@ -16,7 +16,6 @@ from datetime import timedelta
 
 import asyncpg
 import msgspec
-import psutil
 
 from benchmarks import books, harness, jobs, system, wire
 from horarium.protocol import messages
@@ -100,21 +99,10 @@ async def measure(url: str, given: harness.Options) -> None:
 
 async def idle_cpu(connection: asyncpg.Connection, running: system.System, seconds: float) -> float:
     """CPU time of the server and of PostgreSQL for a while, in percent of one core."""
-    backend = psutil.Process(await connection.fetchval("SELECT pg_backend_pid()"))
-    postmaster = backend.parent()
-    assert postmaster is not None
-    watched = [running.servers[0].pid, postmaster.pid, *(child.pid for child in postmaster.children())]
-    used, began = sum(map(cpu_or_nothing, watched)), time.perf_counter()
+    watched = [*running.pids, *await system.postgres(connection)]
+    used, began = system.cpu_of(watched), time.perf_counter()
     await asyncio.sleep(seconds)
-    return 100 * (sum(map(cpu_or_nothing, watched)) - used) / (time.perf_counter() - began)
-
-
-def cpu_or_nothing(pid: int) -> float:
-    """CPU time of a process; one that has ended has used none."""
-    try:
-        return system.cpu_seconds(pid)
-    except FileNotFoundError:
-        return 0.0
+    return 100 * (system.cpu_of(watched) - used) / (time.perf_counter() - began)
 
 
 async def connections_of_server(connection: asyncpg.Connection) -> int:

@@ -7,10 +7,13 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import asyncpg
+import psutil
 
 from benchmarks import harness
 
@@ -82,6 +85,11 @@ class System:
             )
         )
 
+    @property
+    def pids(self) -> list[int]:
+        """All processes, servers and workers."""
+        return [child.pid for child in (*self.servers, *self.workers)]
+
     def stop_workers(self) -> None:
         """Let the workers finish and end; what they noted is in their files then."""
         _stop(self.workers)
@@ -102,6 +110,23 @@ def _stop(children: list[subprocess.Popen[bytes]]) -> None:
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
+
+
+async def postgres(connection: asyncpg.Connection) -> list[int]:
+    """The processes of PostgreSQL, but not the one that serves this connection: looking on is no part of the work."""
+    own: int = await connection.fetchval("SELECT pg_backend_pid()")
+    postmaster = psutil.Process(own).parent()
+    assert postmaster is not None
+    return [postmaster.pid, *(child.pid for child in postmaster.children() if child.pid != own)]
+
+
+def cpu_of(pids: Iterable[int]) -> float:
+    """CPU time that some processes have used; one that has ended has used none."""
+    used = 0.0
+    for pid in pids:
+        with suppress(FileNotFoundError):
+            used += cpu_seconds(pid)
+    return used
 
 
 def cpu_seconds(pid: int) -> float:
