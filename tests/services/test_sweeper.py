@@ -398,3 +398,18 @@ async def test_an_edit_is_followed_once_the_database_can_be_asked(core: Core) ->
     await core.database.open()
     await core.sweeper.follow_edits()
     assert core.leader.ready.runs[row.id].queue == "second"
+
+
+async def test_after_broken_connections_it_looks_as_soon_as_it_is_quiet(core: Core) -> None:
+    """A commit went through and its answer did not: the run is taken up within seconds, not with the next ordinary sweep."""
+    made = await core.job()
+    row = made.by_hand(core.clock.now())
+    await without_memory(core, row)
+    await core.sweeper.refill_once()
+    assert row.id not in core.leader.ready
+    core.database.losses += 1
+    await core.sweeper.refill_once()
+    assert row.id not in core.leader.ready
+    core.pass_time(sweepers.QUIET_S)
+    await core.sweeper.refill_once()
+    assert row.id in core.leader.ready

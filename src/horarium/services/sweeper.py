@@ -25,6 +25,7 @@ from horarium.store.database import Database
 ROWS_AT_ONCE = 5_000
 REFILL_EVERY_S = 0.2
 IDLE_S = 60.0
+QUIET_S = 1.0
 START = UUID(int=0)
 WAITING_PHASES = (Phase.WHEEL, Phase.LANE, Phase.HELD)
 
@@ -38,6 +39,8 @@ class Sweeper:
         self._events = events
         self._interval_s = interval_s
         self._filling = 0
+        self._losses = 0
+        self._quiet_at: float | None = None
 
     async def run_once(self) -> float:
         """One sweep over all led shards; the pause grows with its cost."""
@@ -53,7 +56,7 @@ class Sweeper:
         return max(self._interval_s, 20 * (self._leader.clock.monotonic() - started))
 
     async def refill_once(self) -> float:
-        """When memory was full and has room again: take up rows that waited in the table."""
+        """When memory was full and has room again: take up rows that waited in the table. After broken connections: sweep."""
         ready = self._leader.ready
         if ready.overflowed and len(ready) < ready.capacity / 2:
             self._filling += 1
@@ -62,7 +65,17 @@ class Sweeper:
             finally:
                 self._filling -= 1
             self._leader.on_ready()
+        await self._sweep_after_losses()
         return REFILL_EVERY_S
+
+    async def _sweep_after_losses(self) -> None:
+        """Connections broke, and with them perhaps the answers to commits: once it is quiet, look rather than wait."""
+        now = self._leader.clock.monotonic()
+        if self._database.losses != self._losses:
+            self._losses, self._quiet_at = self._database.losses, now + QUIET_S
+        elif self._quiet_at is not None and now >= self._quiet_at:
+            self._quiet_at = None
+            await self.run_once()
 
     async def load(self, shards: set[int]) -> None:
         """After a take-over: take up everything that lives in these shards."""

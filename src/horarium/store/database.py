@@ -51,13 +51,14 @@ class Database:
         self._pool: asyncpg.Pool | None = None
         self._cut = False
         self._reopening = asyncio.Lock()
+        self.losses = 0
 
     async def open(self) -> None:
         """Open the pool; the first connection is made at once, so that a wrong URL is told at start-up."""
         with translated():
             self._pool = await asyncpg.create_pool(
                 self.url,
-                min_size=1,
+                min_size=0,
                 max_size=self._pool_size,
                 max_inactive_connection_lifetime=600,
                 statement_cache_size=self.statement_cache,
@@ -65,6 +66,8 @@ class Database:
                 command_timeout=60,
                 timeout=self._connect_timeout_s,
             )
+            async with self._pool.acquire():
+                return
 
     def cut_off(self) -> None:
         """Break all connections without a word; what is under way on them fails. The next use opens new ones."""
@@ -91,9 +94,13 @@ class Database:
             await self._reopen()
         if self._pool is None:
             raise errors.UnavailableError("the database is not open")
-        with translated():
-            async with self._pool.acquire() as connection:
-                yield connection
+        try:
+            with translated():
+                async with self._pool.acquire() as connection:
+                    yield connection
+        except errors.UnavailableError:
+            self.losses += 1  # a commit may have gone through although its answer did not
+            raise
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[asyncpg.Connection]:
