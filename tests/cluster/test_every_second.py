@@ -8,6 +8,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+
 from tests.cluster import processes, waiting
 
 JOBS = int(os.environ.get("HORARIUM_TEST_EVERY_SECOND_JOBS", "200"))

@@ -14,10 +14,10 @@ from uuid import UUID
 import aiohttp
 import asyncpg
 import pytest
-from tests.cluster import ledger, processes, waiting
 
 from horarium.embedded import EmbeddedCluster
 from horarium.store import migrator
+from tests.cluster import ledger, processes, waiting
 
 JOBS = 50
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.cluster import processes, waiting
 
 LEASE_S = 2.0

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.domain import brute_force
 
 from horarium.domain import cron
+from tests.domain import brute_force
 
 EXPRESSIONS = ["* * * * *", "*/20 * * * *", "0,30 0-3 * * *", "30 2 * * *", "0 0 * * *", "0 0-23 * * *", "15 */2 * * *"]
 

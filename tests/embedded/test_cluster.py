@@ -10,10 +10,10 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from tests.embedded import asking
 
 from horarium import embedded, errors
 from horarium.embedded import ports
+from tests.embedded import asking
 
 
 def test_data_are_kept_from_one_run_to_the_next(data_dir: Path) -> None:

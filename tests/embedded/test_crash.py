@@ -15,10 +15,10 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from tests.embedded import asking
 
 from horarium import embedded
 from horarium.embedded import leftovers, progress
+from tests.embedded import asking
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prctl")
 

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.embedded import asking
 
 from horarium import embedded, errors
+from tests.embedded import asking
 
 HOLDER = """
 import sys

@@ -11,12 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests import requirements_of_tests
-from tests.embedded import asking
 
 import horarium
 from horarium import embedded, errors
 from horarium.embedded import accounts, binaries, binary_cache
+from tests import requirements_of_tests
+from tests.embedded import asking
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root has to change to another account")
 NOBODY = pwd.getpwnam("nobody")
