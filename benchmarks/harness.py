@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import platform
+import shutil
 import signal
 import subprocess
 import sys
@@ -111,12 +112,20 @@ def commit() -> str:
 
 @contextmanager
 def cluster(**settings: str) -> Iterator[EmbeddedCluster]:
-    """A cluster of its own in a temporary directory, durable as in production."""
+    """A cluster of its own in a temporary directory, durable as in production.
+
+    To look into it: `BENCH_POSTGRES` adds settings (`name=value;name=value`), and PostgreSQL's log is left in `BENCH_LOG`.
+    """
+    more = dict(pair.split("=", 1) for pair in os.environ.get("BENCH_POSTGRES", "").split(";") if pair)
     with (
         tempfile.TemporaryDirectory(prefix="horarium-bench-", ignore_cleanup_errors=True) as folder,
-        EmbeddedCluster(Path(folder) / "data", settings=SETTINGS | settings) as started,
+        EmbeddedCluster(Path(folder) / "data", settings=SETTINGS | settings | more) as started,
     ):
-        yield started
+        try:
+            yield started
+        finally:
+            if "BENCH_LOG" in os.environ:
+                shutil.copy(started.log_file, os.environ["BENCH_LOG"])
 
 
 async def connect(url: str) -> asyncpg.Connection:
