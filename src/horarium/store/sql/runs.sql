@@ -37,8 +37,8 @@ SELECT request, array_agg(id) AS ids, array_agg(fencing_token) AS tokens, array_
        array_agg(timeout_s) AS timeouts,
        array_agg('{"run_id":"' || id || '","job_id":"' || job_id || '","job_name":' || coalesce(to_json(name)::text, 'null')
                  || ',"attempt":' || attempt || ',"fencing_token":' || fencing_token || ',"trigger":"' || trigger
-                 || '","scheduled_for":"' || to_char(scheduled_for AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
-                 || '","timeout_s":' || timeout_s || ',"lease_s":' || $7::text
+                 || '","scheduled_for":' || left(to_json(scheduled_for AT TIME ZONE 'UTC')::text, -1)
+                 || 'Z","timeout_s":' || timeout_s || ',"lease_s":' || $7::text
                  || ',"target":' || target || ',"payload":' || payload || '}') AS leases
 FROM claimed GROUP BY request;
 
