@@ -52,8 +52,9 @@ async def window(connection: asyncpg.Connection, since: datetime, until: datetim
 
 
 async def until_finished(connection: asyncpg.Connection, since: datetime, until: datetime, expected: int) -> None:
-    """Wait until so many runs that were due in a window have ended."""
-    async with asyncio.timeout(PATIENCE_S):
+    """Wait until so many runs that are due in a window have ended; TimeoutError some minutes after the window."""
+    to_come = (until - await now(connection)).total_seconds()
+    async with asyncio.timeout(max(0.0, to_come) + PATIENCE_S):
         while True:
             asked_at = time.perf_counter()
             found = await connection.fetchval(
@@ -66,13 +67,6 @@ async def until_finished(connection: asyncpg.Connection, since: datetime, until:
             if found >= expected:
                 return
             await asyncio.sleep(max(LOOK_EVERY_S, 10 * (time.perf_counter() - asked_at)))
-
-
-async def until_idle(connection: asyncpg.Connection) -> None:
-    """Wait until no run is live."""
-    async with asyncio.timeout(PATIENCE_S):
-        while await connection.fetchval("SELECT EXISTS (SELECT FROM runs)"):
-            await pause()
 
 
 def whole_second(at: datetime | None) -> datetime:

@@ -28,7 +28,7 @@ PER_BATCH, BATCH_CLIENTS, CLIENTS = 5_000, 2, 16
 
 async def measure(url: str, given: harness.Options) -> None:
     """Floor, batches, singles as fast as they go, singles at half load."""
-    count, seconds = (60_000, 4) if given.quick else (500_000, 30)
+    count, seconds = (60_000, 4) if given.quick else (300_000, 30)
     connection = await harness.fresh(url)
     floor = await copy_rate(connection, count)
     await connection.close()
