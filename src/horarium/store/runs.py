@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -125,8 +126,31 @@ async def claim(
 ) -> list[Grant]:
     """Claim waiting runs for workers: attempt + 1, a new fencing token, a lease. Runs that are no longer waiting are left out."""
     lease_s = f"{lease.total_seconds():g}"
-    rows = await connection.fetch(SQL.claim, ids, workers, requests, lease, terms.shards, terms.terms, lease_s)
-    return [Grant(*row) for row in rows]
+    others = {str(run_id): worker for run_id, worker in zip(ids, workers, strict=True) if worker != workers[0]}
+    row = await connection.fetchrow(
+        SQL.claim, ids, json.dumps(others), workers[0], lease, terms.shards, terms.terms, lease_s
+    )
+    return _by_request(row, dict(zip(ids, requests, strict=True)))
+
+
+def _by_request(row: asyncpg.Record, request_of: dict[UUID, int]) -> list[Grant]:
+    """Share what a claim brought among the requests that it was made for."""
+    if not row["ids"]:
+        return []
+    if len(set(request_of.values())) == 1:
+        return [Grant(request_of[row["ids"][0]], *row)]
+    grants: dict[int, Grant] = {}
+    for run_id, token, attempt, timeout_s, lease in zip(*row, strict=True):
+        request = request_of[run_id]
+        grant = grants.get(request)
+        if grant is None:
+            grant = grants[request] = Grant(request, [], [], [], [], [])
+        grant.ids.append(run_id)
+        grant.tokens.append(token)
+        grant.attempts.append(attempt)
+        grant.timeouts.append(timeout_s)
+        grant.leases.append(lease)
+    return list(grants.values())
 
 
 async def succeed(
