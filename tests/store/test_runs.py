@@ -370,3 +370,27 @@ async def test_ticks_are_dropped_only_under_the_terms_of_their_shard(
     (gone,) = await runs.drop_waiting(connection, [dropped.id, running.id], terms)
     assert gone == (dropped.id, job.id, SHARD, "default", AT, AT)
     assert [row["id"] for row in await runs.of_job(connection, job.id)] == [running.id]
+
+
+def scanned_lists(plan: dict[str, Any]) -> set[str]:
+    """The lists (`unnest`) that a plan reads as if they were tables, by their alias."""
+    own = {plan["Alias"]} if plan["Node Type"] == "Function Scan" else set()
+    return own.union(*(scanned_lists(child) for child in plan.get("Plans", ())))
+
+
+async def planned(connection: asyncpg.Connection, statement: str, *arguments: Any) -> dict[str, Any]:
+    """The plan of a statement."""
+    text = "\n".join(line for line in statement.splitlines() if not line.startswith("--"))
+    found = await connection.fetchval(f"EXPLAIN (FORMAT JSON) {text}", *arguments)
+    plan: dict[str, Any] = json.loads(found)[0]["Plan"]
+    return plan
+
+
+async def test_a_claim_and_a_success_join_runs_with_no_list(
+    connection: asyncpg.Connection, terms: Terms, job: Job
+) -> None:
+    """`runs` is empty most of the time: joined with a list, it may be planned as a comparison of each row with each id."""
+    made = [row.id for row in await make(connection, job, 1_000)]
+    arguments = (made, "{}", "w1", LEASE, terms.shards, terms.terms, "15")
+    assert scanned_lists(await planned(connection, runs.SQL.claim, *arguments)) == {"mine"}
+    assert scanned_lists(await planned(connection, runs.SQL.succeed_plain, made, [1] * len(made))) == set()

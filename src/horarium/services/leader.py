@@ -68,6 +68,7 @@ class Leader:
             self.terms.pop(shard, None)
             self.cursors.pop(shard, None)
             self.unloaded.discard(shard)
+        self.progress = {run_id: told for run_id, told in self.progress.items() if ids.shard_of(run_id) not in gone}
         self.ready.forget_shards(gone)
 
     def rescan(self) -> None:
