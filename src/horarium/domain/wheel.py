@@ -63,7 +63,8 @@ class Wheel:
             bucket = self._buckets[key]
             if bucket:
                 if key != self._sorted:
-                    bucket.sort(key=_by_ready_at, reverse=True)
+                    bucket.sort(key=_by_ready_at)
+                    bucket.reverse()  # not `reverse=True`, which would leave equals in the order they came in
                     self._sorted = key
                 return bucket
             heapq.heappop(self._order)
