@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from horarium.domain.lanes import Wanted
 from horarium.domain.outcome import Outcome
+from horarium.errors import UnavailableError
 from horarium.events import Events
 from horarium.services.completer import Report, Taken
 from horarium.services.control_plane import ControlPlane, Timing
@@ -24,6 +25,7 @@ from tests.recording import Recorder
 ANY = Wanted((("default", 1.0),))
 QUICK = Timing(lease=timedelta(seconds=1), sweep=timedelta(seconds=1))
 
+T = TypeVar("T")
 Handler = Callable[["Attempt"], Awaitable[Outcome | None]]
 
 
@@ -130,7 +132,7 @@ class Worker:
 
     async def _work(self) -> None:
         while True:
-            attempts = await ask(self.plane, self.name, 20, 1.0)
+            attempts = await _placed(lambda: ask(self.plane, self.name, 20, 1.0))
             self.held |= {attempt.run_id: attempt.token for attempt in attempts}
             self.started += attempts
             await asyncio.gather(*(self._carry_out(attempt) for attempt in attempts))
@@ -139,15 +141,24 @@ class Worker:
         await _pause(attempt.lease.get("start_in_s", 0))
         outcome = await self.handler(attempt)
         if outcome is not None:
-            await attempt.report(outcome)
+            await _placed(lambda: attempt.report(outcome))
         self.held.pop(attempt.run_id, None)
 
     async def _beat(self) -> None:
         leases, leader = self.plane.leader.ready.leases, self.plane.leader
         while True:
             leases.heartbeat(self.name, list(self.held.items()), leader.clock.monotonic(), leader.knows)
-            await self.plane.reaper.take_back(self.name, None)
+            await _placed(lambda: self.plane.reaper.take_back(self.name, None))
             await _pause(leases.lease_s / 3)
+
+
+async def _placed(call: Callable[[], Awaitable[T]]) -> T:
+    """What a worker does with a call that the node answers with 503: it repeats it."""
+    while True:
+        try:
+            return await call()
+        except UnavailableError:
+            await _pause(0.05)
 
 
 async def _pause(seconds: float) -> None:
