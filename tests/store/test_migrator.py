@@ -49,7 +49,8 @@ async def test_migrations_are_applied_once(fresh: asyncpg.Connection) -> None:
     assert await migrator.migrate(fresh) == []
     assert await migrator.status(fresh) == migrator.Status(EVERY, ())
     assert await migrator.facts(fresh) == facts
-    assert set(facts) == {"shards", "cluster_id", "cursor_secret"}
+    assert set(facts) == {"shards", "cluster_id", "cursor_secret", "database", "database_name"}
+    assert (facts["database"], facts["database_name"]) == ("0", "a")
     assert (facts["shards"], len(bytes.fromhex(facts["cursor_secret"]))) == ("16", 32)
     assert UUID(facts["cluster_id"]).version == 4
 

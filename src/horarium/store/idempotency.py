@@ -31,10 +31,10 @@ class Known:
 
 
 async def take(
-    connection: asyncpg.Connection, tenant_id: str, key: str, request_hash: bytes, headers: str
+    connection: asyncpg.Connection, tenant_id: str, key: str, request_hash: bytes, headers: str, shard: int = 0
 ) -> datetime | None:
-    """Take a key: the term, or None when a request of the last 24 hours has it."""
-    taken_at: datetime | None = await connection.fetchval(SQL.take_key, tenant_id, key, request_hash, headers)
+    """Take a key: the term, or None when a request of the last 24 hours has it. `shard` is the one it lives with."""
+    taken_at: datetime | None = await connection.fetchval(SQL.take_key, tenant_id, key, request_hash, headers, shard)
     return taken_at
 
 

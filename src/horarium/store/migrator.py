@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -46,6 +48,18 @@ class Status:
     pending: tuple[Migration, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a new database is: its number and name among those of its cluster, and the shards that live in it at first."""
+
+    shards: int
+    here: Sequence[int]
+    number: int = 0
+    name: str = "a"
+    cluster_id: str = ""
+    cursor_secret: str = ""
+
+
 @cache
 def migrations() -> tuple[Migration, ...]:
     """All migrations that this version of Horarium knows, in order."""
@@ -53,11 +67,13 @@ def migrations() -> tuple[Migration, ...]:
     return tuple(sorted((_read(entry.name, entry.read_text("utf-8")) for entry in folder.iterdir()), key=_version))
 
 
-async def migrate(connection: asyncpg.Connection, *, shards: int = 16) -> list[Migration]:
+async def migrate(connection: asyncpg.Connection, *, shards: int = 16, place: Place | None = None) -> list[Migration]:
     """Bring a database to the newest schema; returns what was applied. Safe to call from several nodes at once.
 
-    `shards` counts in a new database only: their number never changes.
+    `shards` and `place` count in a new database only: their number never changes. Without `place` it is one of its own,
+    and all shards live in it.
     """
+    place = place or Place(shards, range(shards))
     async with connection.transaction():
         await connection.execute(SQL.lock_migrations)
         await connection.execute(SQL.prepare_schema)
@@ -69,12 +85,24 @@ async def migrate(connection: asyncpg.Connection, *, shards: int = 16) -> list[M
             await connection.execute(
                 SQL.record_applied, migration.version, migration.name, migration.phase, migration.checksum
             )
-        await connection.execute(SQL.insert_cluster_facts, shards, secrets.token_hex(32))
-        await connection.execute(SQL.insert_shards)
+        await _settle(connection, place)
         await connection.execute(SQL.make_partitions)
         await connection.execute(SQL.remember_search_path)
     await connection.execute(SQL.use_schema)
     return list(pending)
+
+
+async def _settle(connection: asyncpg.Connection, place: Place) -> None:
+    """Write down what a new database is; one that knows already stays as it is."""
+    cluster_id = place.cluster_id or str(uuid.uuid4())
+    secret = place.cursor_secret or secrets.token_hex(32)
+    is_new = await connection.fetchval(
+        SQL.insert_cluster_facts, place.shards, cluster_id, secret, place.number, place.name
+    )
+    if is_new:
+        await connection.execute(SQL.insert_shards, list(place.here))
+        if place.number:
+            await connection.execute(SQL.number_ids, place.number)
 
 
 async def status(connection: asyncpg.Connection) -> Status:
@@ -94,7 +122,7 @@ async def status(connection: asyncpg.Connection) -> Status:
 
 
 async def facts(connection: asyncpg.Connection) -> dict[str, str]:
-    """The installation's unchanging facts: `shards`, `cluster_id`, `cursor_secret`."""
+    """What never changes: `shards`, `cluster_id`, `cursor_secret`; and of this database: `database` (number), `database_name`."""
     return {row["key"]: row["value"] for row in await connection.fetch(SQL.cluster_facts)}
 
 

@@ -1,7 +1,7 @@
 -- name: take_key
 -- Take a key for this request, unless another request of the last 24 h has it (primary key).
-INSERT INTO idempotency_keys (tenant_id, key, request_hash, headers)
-VALUES ($1, $2, $3, $4)
+INSERT INTO idempotency_keys (tenant_id, key, request_hash, headers, shard)
+VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (tenant_id, key) DO UPDATE
     SET request_hash = excluded.request_hash, headers = excluded.headers, status = NULL, body = NULL, created_at = now()
     WHERE idempotency_keys.created_at < now() - interval '24 hours'

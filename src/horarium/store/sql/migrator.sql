@@ -36,16 +36,25 @@ SET LOCAL search_path = horarium, public;
 -- For the rest of this session: the connection was opened before the schema was there.
 SET search_path = horarium, public;
 
--- name: insert_shards
--- The logical shards, as many as the fact says: fixed for the life of the cluster; doing it twice changes nothing.
-INSERT INTO shards (shard)
-SELECT generate_series(0, value::integer - 1) FROM cluster WHERE key = 'shards' ON CONFLICT DO NOTHING;
-
 -- name: insert_cluster_facts
--- Number of shards, the installation's id, and the secret that signs cursors: made once.
-INSERT INTO cluster (key, value)
-VALUES ('shards', $1::integer::text), ('cluster_id', gen_random_uuid()::text), ('cursor_secret', $2)
-ON CONFLICT DO NOTHING;
+-- Number of shards, the installation's id, the secret that signs cursors, and which of its databases this is: made once.
+-- Returns whether it was now.
+WITH made AS (
+    INSERT INTO cluster (key, value)
+    VALUES ('shards', $1::integer::text), ('cluster_id', $2::text), ('cursor_secret', $3::text),
+           ('database', $4::integer::text), ('database_name', $5::text)
+    ON CONFLICT DO NOTHING RETURNING key
+)
+SELECT EXISTS (SELECT FROM made WHERE key = 'cluster_id');
+
+-- name: insert_shards
+-- The logical shards that live here from the beginning.
+INSERT INTO shards (shard) SELECT unnest($1::smallint[]) ON CONFLICT DO NOTHING;
+
+-- name: number_ids
+-- Ids of audit entries and skips are drawn from a range of each database's own ($1 × 2^46): no two databases give the same, and
+-- every one of them is exact in JSON (below 2^53).
+SELECT setval(pg_get_serial_sequence('audit', 'id'), $1::bigint << 46), setval(pg_get_serial_sequence('skips', 'id'), $1::bigint << 46);
 
 -- name: make_partitions
 -- Partitions from yesterday to a week ahead, so that the first runs find their place.

@@ -51,7 +51,12 @@ BEGIN
         RAISE EXCEPTION 'queue: 1 to 100 letters, digits and _ . : - are allowed, beginning with a letter, digit or _'
             USING ERRCODE = 'check_violation';
     END IF;
-    SELECT floor(random() * c.value::integer) INTO shard FROM cluster c WHERE c.key = 'shards';
+    -- Only a shard that lives in this database: the job must be written in the caller's transaction.
+    SELECT s.shard INTO shard FROM shards s WHERE s.state = 'here' ORDER BY random() LIMIT 1;
+    IF shard IS NULL THEN
+        RAISE EXCEPTION 'no shard lives in this database: ask another one of the installation'
+            USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
     new_id := (lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0')
                || '7' || lpad(to_hex(shard), 3, '0')
                || to_hex(8 + floor(random() * 4)::integer) || substr(md5(gen_random_uuid()::text), 1, 15))::uuid;
@@ -61,6 +66,32 @@ BEGIN
     VALUES (new_id, shard, run_at, run_at, priority, 1, tenant, queue, handler,
             '["once",' || (extract(epoch FROM run_at) * 1000000)::bigint || ',null,"UTC",null]');
     RETURN new_id;
+END $$;
+
+-- function fence(text, smallint[])
+CREATE FUNCTION horarium.fence(guarded text, gone smallint[]) RETURNS void
+    LANGUAGE plpgsql
+    SET lock_timeout TO '3s'
+    AS $$
+DECLARE
+    passes constant text := 'current_setting(''horarium.mover'', true) IS DISTINCT FROM ''on''';
+    shard_new constant text := CASE guarded WHEN 'run_logs' THEN 'horarium.shard_of(NEW.run_id)' ELSE 'NEW.shard' END;
+BEGIN
+    IF cardinality(gone) = 0 THEN
+        IF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = ('horarium.' || guarded)::regclass AND tgname = 'fence_writes') THEN
+            EXECUTE format('DROP TRIGGER IF EXISTS fence_writes ON horarium.%I', guarded);
+            EXECUTE format('DROP TRIGGER IF EXISTS fence_deletes ON horarium.%I', guarded);
+        END IF;
+        RETURN;
+    END IF;
+    EXECUTE format('CREATE OR REPLACE TRIGGER fence_writes AFTER INSERT OR UPDATE ON horarium.%I FOR EACH ROW
+                    WHEN (%s = ANY (%L::smallint[]) AND %s) EXECUTE FUNCTION horarium.refuse_moved()',
+                   guarded, shard_new, gone, passes);
+    IF guarded IN ('jobs', 'timers', 'runs', 'dead_letters', 'skips') THEN
+        EXECUTE format('CREATE OR REPLACE TRIGGER fence_deletes AFTER DELETE ON horarium.%I FOR EACH ROW
+                        WHEN (OLD.shard = ANY (%L::smallint[]) AND %s) EXECUTE FUNCTION horarium.refuse_moved()',
+                       guarded, gone, passes);
+    END IF;
 END $$;
 
 -- function make_partition(text, text, text, timestamp without time zone, timestamp without time zone)
@@ -102,6 +133,19 @@ BEGIN
     END LOOP;
     RETURN made;
 END $$;
+
+-- function refuse_moved()
+CREATE FUNCTION horarium.refuse_moved() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'the shard of this row of % does not live in this database', TG_TABLE_NAME USING ERRCODE = 'HRM01';
+END $$;
+
+-- function shard_of(uuid)
+CREATE FUNCTION horarium.shard_of(id uuid) RETURNS smallint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN ((((get_byte(uuid_send(id), 6) & 15) << 8) | get_byte(uuid_send(id), 7)))::smallint;
 
 -- table api_keys
 CREATE TABLE horarium.api_keys (
@@ -252,6 +296,7 @@ CREATE TABLE horarium.history_default (
 CREATE TABLE horarium.idempotency_keys (
     tenant_id text NOT NULL,
     key text NOT NULL,
+    shard smallint NOT NULL,
     request_hash bytea NOT NULL,
     status smallint,
     headers jsonb,
@@ -424,7 +469,11 @@ CREATE TABLE horarium.shards (
     shard smallint NOT NULL,
     leader text,
     term bigint DEFAULT 0 NOT NULL,
-    lease_expires_at timestamp with time zone
+    lease_expires_at timestamp with time zone,
+    state text DEFAULT 'here'::text NOT NULL,
+    peer smallint,
+    copied_until timestamp with time zone,
+    CONSTRAINT shards_state_check CHECK ((state = ANY (ARRAY['here'::text, 'leaving'::text, 'left'::text, 'gone'::text, 'arriving'::text, 'arrived'::text])))
 )
 WITH (fillfactor='20', autovacuum_vacuum_threshold='200', autovacuum_vacuum_scale_factor='0');
 

@@ -191,11 +191,16 @@ CREATE INDEX dead_letters_job ON dead_letters (job_id);
 CREATE INDEX dead_letters_group ON dead_letters (tenant_id, fingerprint);
 
 -- Who leads a shard. `term` rises with each change of leader; a write under an old term changes nothing.
+-- `state` tells whether it lives in this database, or how far its move from or to the database numbered `peer` has come.
 CREATE TABLE shards (
     shard               smallint PRIMARY KEY,
     leader              text,
     term                bigint NOT NULL DEFAULT 0,
-    lease_expires_at    timestamptz
+    lease_expires_at    timestamptz,
+    state               text NOT NULL DEFAULT 'here'
+                        CHECK (state IN ('here', 'leaving', 'left', 'gone', 'arriving', 'arrived')),
+    peer                smallint,
+    copied_until        timestamptz
 ) WITH (fillfactor = 20, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0);
 
 CREATE TABLE nodes (
@@ -267,9 +272,11 @@ CREATE TABLE rollups (
 ) WITH (fillfactor = 70);
 COMMENT ON COLUMN rollups.lag_ms IS 'histogram: number of runs in bucket i, upper bounds 2^i ms';
 
+-- Answers kept for repeated requests. They live with a shard that is hashed from the key, and move with it.
 CREATE TABLE idempotency_keys (
     tenant_id           text NOT NULL,
     key                 text NOT NULL,
+    shard               smallint NOT NULL,
     request_hash        bytea NOT NULL,
     status              smallint,
     headers             jsonb,
@@ -279,7 +286,8 @@ CREATE TABLE idempotency_keys (
 );
 CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
 
--- Facts about the installation that never change: number of shards, its id, the secret that signs cursors.
+-- Facts that never change: number of shards, id of the installation, the secret that signs cursors; and of this one of its
+-- databases its number and its name.
 CREATE TABLE cluster (
     key                 text PRIMARY KEY,
     value               text NOT NULL
@@ -351,6 +359,41 @@ BEGIN
     RETURN dropped;
 END $$;
 
+-- The shard that an id carries.
+CREATE FUNCTION shard_of(id uuid) RETURNS smallint LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN ((get_byte(uuid_send(id), 6) & 15) << 8 | get_byte(uuid_send(id), 7))::smallint;
+
+-- Of the tables whose rows belong to a shard: what is written there for a shard that does not live here is refused. A node that
+-- does not know yet that the shard was moved learns it so. The mover itself passes, by a setting of its transaction.
+CREATE FUNCTION refuse_moved() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the shard of this row of % does not live in this database', TG_TABLE_NAME USING ERRCODE = 'HRM01';
+END $$;
+
+-- Puts the fence around one table for these shards, or takes it away when there are none. Waits for the writers of before: whoever
+-- writes a row of these shards afterwards is refused. After-triggers, since those leave the quick way of COPY alone.
+CREATE FUNCTION fence(guarded text, gone smallint[]) RETURNS void LANGUAGE plpgsql SET lock_timeout = '3s' AS $$
+DECLARE
+    passes constant text := 'current_setting(''horarium.mover'', true) IS DISTINCT FROM ''on''';
+    shard_new constant text := CASE guarded WHEN 'run_logs' THEN 'horarium.shard_of(NEW.run_id)' ELSE 'NEW.shard' END;
+BEGIN
+    IF cardinality(gone) = 0 THEN
+        IF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = ('horarium.' || guarded)::regclass AND tgname = 'fence_writes') THEN
+            EXECUTE format('DROP TRIGGER IF EXISTS fence_writes ON horarium.%I', guarded);
+            EXECUTE format('DROP TRIGGER IF EXISTS fence_deletes ON horarium.%I', guarded);
+        END IF;
+        RETURN;
+    END IF;
+    EXECUTE format('CREATE OR REPLACE TRIGGER fence_writes AFTER INSERT OR UPDATE ON horarium.%I FOR EACH ROW
+                    WHEN (%s = ANY (%L::smallint[]) AND %s) EXECUTE FUNCTION horarium.refuse_moved()',
+                   guarded, shard_new, gone, passes);
+    IF guarded IN ('jobs', 'timers', 'runs', 'dead_letters', 'skips') THEN
+        EXECUTE format('CREATE OR REPLACE TRIGGER fence_deletes AFTER DELETE ON horarium.%I FOR EACH ROW
+                        WHEN (OLD.shard = ANY (%L::smallint[]) AND %s) EXECUTE FUNCTION horarium.refuse_moved()',
+                       guarded, gone, passes);
+    END IF;
+END $$;
+
 -- One run of a handler from SQL, inside the caller's own transaction: nothing is queued when that rolls back.
 -- Returns the job's id. The leader finds the timer by its slow scan, within seconds.
 CREATE FUNCTION enqueue(handler text, payload json DEFAULT '{}', run_at timestamptz DEFAULT now(),
@@ -369,7 +412,12 @@ BEGIN
         RAISE EXCEPTION 'queue: 1 to 100 letters, digits and _ . : - are allowed, beginning with a letter, digit or _'
             USING ERRCODE = 'check_violation';
     END IF;
-    SELECT floor(random() * c.value::integer) INTO shard FROM cluster c WHERE c.key = 'shards';
+    -- Only a shard that lives in this database: the job must be written in the caller's transaction.
+    SELECT s.shard INTO shard FROM shards s WHERE s.state = 'here' ORDER BY random() LIMIT 1;
+    IF shard IS NULL THEN
+        RAISE EXCEPTION 'no shard lives in this database: ask another one of the installation'
+            USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
     new_id := (lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0')
                || '7' || lpad(to_hex(shard), 3, '0')
                || to_hex(8 + floor(random() * 4)::integer) || substr(md5(gen_random_uuid()::text), 1, 15))::uuid;
