@@ -52,6 +52,7 @@ class RunningNode:
             await loop.stop()
         await self.plane.dispatcher.stop()
         await self.fetch("UPDATE shards SET lease_expires_at = now() - interval '1 ms'")
+        await self.fetch("UPDATE nodes SET last_seen_at = now() - interval '3 s'")
 
 
 @asynccontextmanager

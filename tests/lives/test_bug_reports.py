@@ -90,7 +90,10 @@ async def test_a_standby_that_cannot_take_the_lock_dispatches_nothing(
     standby_leader = schedulers.Leader(core.clock, type(core.leader.ready)(lease_s=15))
     standby = schedulers.Scheduler(core.database, standby_leader, core.events, timedelta(minutes=2))
     monkeypatch.setattr(shards, "take", refused)
-    owner = ShardOwner(core.database, standby_leader, clocks.DatabaseClock(), core.events, "standby")
+    await core.fetch("UPDATE shards SET leader = NULL WHERE shard = 0")
+    owner = ShardOwner(
+        core.database, standby_leader, clocks.DatabaseClock(), core.events, shards.NodeRow("standby", None, "0")
+    )
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await owner.run_once()
     await standby.run_once()

@@ -54,20 +54,6 @@ async def test_slots_are_the_free_ones_and_those_in_use(core: Core, registry: Re
     assert (row["slots"], row["running"]) == (10, 1)
 
 
-async def test_the_node_is_written_down_and_leaves(core: Core, registry: Registry) -> None:
-    await registry.run_once()
-    (node,) = await core.fetch("SELECT * FROM nodes")
-    assert (node["id"], node["url"], node["version"], node["host"], node["pid"]) == (
-        "node-1",
-        "http://127.0.0.1:1",
-        "1.2.3",
-        "host",
-        42,
-    )
-    await registry.leave()
-    assert await core.fetchval("SELECT count(*) FROM nodes") == 0
-
-
 async def test_a_silent_worker_is_forgotten(core: Core, registry: Registry) -> None:
     registry.asked("default", asking("w1"))
     registry.asked("default", asking("w2"))

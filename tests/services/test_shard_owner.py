@@ -64,7 +64,8 @@ async def running(url: str, node_id: str) -> AsyncIterator[Node]:
     await database.open()
     clock, events = LeapingClock(), Events()
     leader = Leader(clock, ReadySet(lease_s=15))
-    yield Node(ShardOwner(database, leader, clock, events, node_id), leader, clock, Recorder(events), database)
+    me = shards.NodeRow(node_id, f"http://{node_id}", "0")
+    yield Node(ShardOwner(database, leader, clock, events, me), leader, clock, Recorder(events), database)
     await database.close()
 
 
@@ -155,7 +156,7 @@ async def test_terms_rise_with_each_change(first: Node, second: Node) -> None:
 
 
 async def test_two_nodes_never_lead_one_shard(first: Node, second: Node) -> None:
-    await asyncio.gather(first.look(), second.look(), first.look(), second.look())
+    await asyncio.gather(first.look(), second.look())
     assert set(first.terms) | set(second.terms) == ALL
     assert not set(first.terms) & set(second.terms)
 
@@ -258,6 +259,123 @@ async def test_a_shard_that_is_lost_and_taken_again_during_a_load_is_loaded_agai
     assert first.terms == dict.fromkeys(ALL, 3)
     await first.owner.load_once()
     assert loads == [ALL, ALL]
+
+
+async def test_a_node_that_joins_is_given_its_share(first: Node, second: Node) -> None:
+    await first.look()
+    await second.look()
+    await first.look()
+    assert (len(first.terms), len(second.terms)) == (16, 0), "seen once it does not count yet"
+    await second.look()
+    await first.look()
+    assert len(first.terms) == 8
+    await second.look()
+    assert second.terms == {}, "the rows are not free before the writes under way have ended"
+    await first.owner.hand_over_once()
+    await second.look()
+    assert second.terms == dict.fromkeys(ALL - set(first.terms), 2)
+    for _ in range(3):
+        await first.look()
+        await second.look()
+        await first.owner.hand_over_once()
+    assert (len(first.terms), len(second.terms)) == (8, 8), "and there it rests"
+    (event,) = first.told.named(Name.SHARDS_LOST)
+    assert event.fields["reason"] == "handed over"
+
+
+async def test_a_hand_over_waits_for_what_is_being_written(first: Node, second: Node) -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def settle() -> None:
+        begun.set()
+        await ended.wait()
+
+    first.owner.settle = settle
+    await first.look()
+    for _ in range(2):
+        await second.look()
+    await first.look()
+    handing_over = asyncio.create_task(first.owner.hand_over_once())
+    await begun.wait()
+    await second.look()
+    assert second.terms == {}
+    await first.look()
+    assert len(first.terms) == 8, "what is being handed over is not handed over twice"
+    ended.set()
+    await handing_over
+    await second.look()
+    assert len(second.terms) == 8
+
+
+async def test_rather_what_is_not_loaded_yet_is_handed_over(first: Node, second: Node) -> None:
+    await first.look()
+    for _ in range(2):
+        await second.look()
+    first.leader.unloaded.update(range(8))
+    await first.owner.run_once()
+    assert set(first.terms) == set(range(8, 16))
+
+
+async def test_a_row_that_cannot_be_freed_ends_with_its_lease(first: Node, second: Node) -> None:
+    await first.look()
+    for _ in range(2):
+        await second.look()
+    await first.owner.run_once()
+    await first.database.close()
+    with pytest.raises(errors.UnavailableError):
+        await first.owner.hand_over_once()
+    await first.database.open()
+    assert await first.owner.hand_over_once()
+    await second.look()
+    assert second.terms == {}
+    await end_leases(first)
+    await first.look()
+    await second.look()
+    assert len(second.terms) == 8
+
+
+async def test_the_shards_of_a_node_that_fell_silent_are_shared(first: Node, second: Node, emptied_url: str) -> None:
+    async with running(emptied_url, "third") as third:
+        for _ in range(3):
+            for node in (first, second, third):
+                await node.look()
+                await node.owner.hand_over_once()
+        assert sorted(len(node.terms) for node in (first, second, third)) == [5, 5, 6]
+        async with first.database.connection() as connection:
+            await connection.execute("UPDATE shards SET lease_expires_at = now() WHERE leader = 'third'")
+            await connection.execute("UPDATE nodes SET last_seen_at = now() - interval '3 s' WHERE id = 'third'")
+        await first.look()
+        await second.look()
+        assert (len(first.terms), len(second.terms)) == (8, 8)
+        await third.look()
+        assert third.terms == {}
+
+
+async def test_who_leads_what_is_known_after_each_look(first: Node, second: Node) -> None:
+    looks: list[int] = []
+    first.owner.on_looked = lambda: looks.append(len(first.owner.division.leaders))
+    await first.look()
+    assert first.owner.division.leader_of(3) == shards.NodeRow("first", "http://first", "0")
+    await second.look()
+    assert second.owner.division.leader_of(3) == shards.NodeRow("first", "http://first", "0")
+    assert second.owner.division.leader_of(99) is None
+    await end_leases(first)
+    await second.look()
+    assert second.owner.division.leaders[3] == "second"
+    assert looks == [16]
+
+
+async def test_a_node_that_leaves_is_gone_at_once_and_takes_nothing_more(first: Node, second: Node) -> None:
+    await first.look()
+    for _ in range(2):
+        await second.look()
+    await first.owner.leave()
+    assert first.terms == {}
+    await first.look()
+    assert first.terms == {}
+    await second.look()
+    assert len(second.terms) == 16
+    assert set(second.owner.division.nodes) == {"second"}
 
 
 async def test_the_renewal_measures_the_databases_clock(first: Node) -> None:

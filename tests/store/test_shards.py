@@ -17,7 +17,7 @@ ALL = 4096
 async def test_free_shards_are_taken_and_their_terms_rise(connection: asyncpg.Connection) -> None:
     before = await shards.all_shards(connection)
     assert len(before) == 16
-    assert {(row["leader"], row["term"], row["alive"]) for row in before} == {(None, 0, None)}
+    assert {(row["leader"], row["term"], row["alive"]) for row in before} == {(None, 0, False)}
     first = await shards.take(connection, "a", LONG, 3)
     assert first == {0: 1, 1: 1, 2: 1}
     rest = await shards.take(connection, "b", LONG, ALL)
@@ -75,10 +75,10 @@ async def test_a_shard_that_is_being_taken_is_passed_over(
 
 
 async def test_nodes_come_are_seen_and_go(connection: asyncpg.Connection) -> None:
-    await shards.register_node(connection, "a", None, "1", "host", 7)
-    await shards.register_node(connection, "b", "http://b", "1", "host", 8)
+    await shards.beat(connection, shards.NodeRow("a", None, "1", "host", 7))
+    await shards.beat(connection, shards.NodeRow("b", "http://b", "1", "host", 8))
     await connection.execute("UPDATE nodes SET last_seen_at = last_seen_at - interval '25 hours'")
-    await shards.register_node(connection, "a", "http://a", "2", "host", 7)
+    await shards.beat(connection, shards.NodeRow("a", "http://a", "2", "host", 7))
     await shards.prune_nodes(connection)
     (row,) = await connection.fetch("SELECT * FROM nodes")
     assert (row["id"], row["url"], row["version"], row["host"], row["pid"]) == ("a", "http://a", "2", "host", 7)
@@ -86,3 +86,13 @@ async def test_nodes_come_are_seen_and_go(connection: asyncpg.Connection) -> Non
     await shards.remove_node(connection, "a")
     await shards.remove_node(connection, "a")
     assert await connection.fetchval("SELECT count(*) FROM nodes") == 0
+
+
+async def test_a_node_counts_when_it_was_seen_twice_and_lately(connection: asyncpg.Connection) -> None:
+    once = shards.NodeRow("a", "http://a", "1", "host", 7)
+    silent, twice = once._replace(id="b"), once._replace(id="c")
+    for node in (once, silent, twice, twice, silent):
+        await shards.beat(connection, node)
+    await connection.execute("UPDATE nodes SET last_seen_at = now() - interval '3 seconds' WHERE id = 'b'")
+    found = await shards.live_nodes(connection, timedelta(seconds=3))
+    assert found == [once, twice._replace(counts=True)]

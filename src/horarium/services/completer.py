@@ -112,6 +112,10 @@ class Completer:
             [Report(run_id, token, Outcome.DISCARD, error=error, by_leader=True) for run_id, token in held]
         )
 
+    def under_way(self) -> list[asyncio.Future[Any]]:
+        """What has been reported and is not durable yet."""
+        return [*self._commits, *(request.answer for request in self._requests)]
+
     async def settle(self) -> None:
         """Wait for the commits that are under way."""
         while self._commits:

@@ -1,6 +1,7 @@
 """The duties of one node, put together: what the leader of some shards does from its first look to an orderly end.
 
 shard_owner   which shards are ours            every second
+              handing surplus ones over        at once
 scheduler     2  its time comes near           every second, at once after a poke
 dispatcher    3  its instant comes (releaser)
               4  a worker asks                 at the instant
@@ -15,6 +16,7 @@ registry, tally, watch                         every ten seconds
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -41,6 +43,8 @@ from horarium.services.watch import Watch
 from horarium.store.database import Database
 
 LEASE_CONNECT_S = 1.0
+HAND_OVER_WITHIN_S = 1.0
+LAST_WORD_WITHIN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,7 @@ class ControlPlane:
         self.lease_database = Database(
             database.url, pool_size=1, statement_cache=database.statement_cache, connect_timeout_s=LEASE_CONNECT_S
         )
-        self.owner = ShardOwner(self.lease_database, self.leader, self.clock, events, node.id)
+        self.owner = ShardOwner(self.lease_database, self.leader, self.clock, events, node)
         self.rearmer = Rearmer(database, self.leader, events)
         self.pruner = Pruner(database, self.leader, events, timing.history)
         self.registry = Registry(database, self.leader, node)
@@ -87,6 +91,7 @@ class ControlPlane:
             for name, step in {
                 "shard_owner": self.owner.run_once,
                 "load": self.owner.load_once,
+                "hand_over": self.owner.hand_over_once,
                 "scheduler": self.scheduler.run_once,
                 "reaper": self.reaper.run_once,
                 "leases": self.reaper.refresh_once,
@@ -117,23 +122,24 @@ class ControlPlane:
         self.dispatcher.start()
 
     async def drain(self) -> None:
-        """Hand out no more runs; reports are still taken in."""
+        """Hand out no more runs, and give the shards to others at once; reports are still taken in."""
         await self.dispatcher.stop()
+        with suppress(errors.UnavailableError, TimeoutError):  # then the leases end by themselves
+            async with asyncio.timeout(LAST_WORD_WITHIN_S):
+                await self.owner.leave()
 
     async def stop(self) -> None:
-        """End in order: what is under way is finished, shards are given back."""
+        """End in order: shards are given back, what is under way is finished."""
         await self.drain()
         for loop in self._loops.values():
             await loop.stop()
         await self.releaser.settle()
         await self.completer.settle()
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(LAST_WORD_WITHIN_S):
                 await self.tally.run_once()
-                await self.owner.release()
-                await self.registry.leave()
         except (errors.UnavailableError, TimeoutError):
-            return  # the lease ends by itself
+            return  # what was not counted is missing from the pictures, not from the history
         finally:
             await self.lease_database.close()
 
@@ -147,6 +153,8 @@ class ControlPlane:
         self.leader.on_ready = self.dispatcher.wake
         self.leader.on_edited = self._loops["edits"].wake
         self.owner.load = self.sweeper.load
+        self.owner.settle = self._writes_end
+        self.owner.on_surplus = self._loops["hand_over"].wake
         self.owner.on_step = self._stepped
         self.owner.on_taken = self._loops["load"].wake
         self.owner.on_loaded = self._loops["rearmer"].wake
@@ -155,6 +163,21 @@ class ControlPlane:
         self.reaper.on_silent = self.dispatcher.dismiss
         self.completer.on_ended = self.tally.ended
         self.metrics.listen_to(self.events)
+
+    async def _writes_end(self) -> None:
+        """Wait until what is being written now has ended, so that the next leader of a shard loads it as it is.
+
+        A write that takes longer than a second is not waited for: it still counts or fails by its own condition.
+        """
+        resting = asyncio.create_task(self._loops["scheduler"].rest())
+        writes = {
+            resting,
+            *self.dispatcher.under_way(),
+            *self.completer.under_way(),
+            *self.releaser.under_way(),
+        }
+        await asyncio.wait(writes, timeout=HAND_OVER_WITHIN_S)
+        resting.cancel()
 
     def _stepped(self, seconds: float) -> None:
         self.leader.rescan()

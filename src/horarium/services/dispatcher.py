@@ -96,6 +96,10 @@ class Dispatcher:
         """How many requests wait."""
         return len(self._waiters)
 
+    def under_way(self) -> list[asyncio.Future[None]]:
+        """The claims that are being written."""
+        return [*self._claims]
+
     async def lease(self, worker_id: str, wanted: Wanted, slots: int, wait_s: float) -> list[str]:
         """Runs for a worker, each as the JSON of its lease: at most `slots`, none when `wait_s` seconds passed without any.
 

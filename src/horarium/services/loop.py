@@ -26,6 +26,8 @@ class Loop:
         self._events = events
         self._wake = asyncio.Event()
         self._failures = 0
+        self._at_rest = asyncio.Event()
+        self._at_rest.set()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -35,6 +37,10 @@ class Loop:
     def wake(self) -> None:
         """Look now rather than at the end of the pause."""
         self._wake.set()
+
+    async def rest(self) -> None:
+        """Wait until no step is under way."""
+        await self._at_rest.wait()
 
     async def stop(self) -> None:
         """End the loop; a step that is under way is cancelled."""
@@ -47,7 +53,12 @@ class Loop:
     async def _run(self) -> None:
         while True:
             self._wake.clear()
-            await self._pause(await self._guarded())
+            self._at_rest.clear()
+            try:
+                seconds = await self._guarded()
+            finally:
+                self._at_rest.set()
+            await self._pause(seconds)
 
     async def _guarded(self) -> float:
         """One step; a failure is told and followed by a growing, jittered pause."""

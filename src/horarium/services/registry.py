@@ -1,4 +1,4 @@
-"""Who is there: the workers that this node hears, and the node itself, written every ten seconds for people who look."""
+"""Which workers this node hears, written every ten seconds for people who look. (The node itself: `shard_owner`.)"""
 
 from __future__ import annotations
 
@@ -14,15 +14,7 @@ WRITE_EVERY_S = 10.0
 FORGET_AFTER_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
-    """This node, as it shows itself."""
-
-    id: str
-    url: str | None
-    version: str
-    host: str
-    pid: int
+Node = shards.NodeRow
 
 
 @dataclass(slots=True)
@@ -80,19 +72,12 @@ class Registry:
         self.workers = {name: known for name, known in self.workers.items() if now - known.heard_at < FORGET_AFTER_S}
         rows = [self._row(name, known) for name, known in self.workers.items()]
         gone = list(self._said_goodbye)
-        node = self._node
         async with self._database.connection() as connection:
-            await shards.register_node(connection, node.id, node.url, node.version, node.host, node.pid)
             await workers.upsert(connection, rows)
             if gone:
                 await workers.remove(connection, gone)
         self._said_goodbye.difference_update(gone)
         return WRITE_EVERY_S
-
-    async def leave(self) -> None:
-        """This node stops in order."""
-        async with self._database.connection() as connection:
-            await shards.remove_node(connection, self._node.id)
 
     def _row(self, name: str, known: KnownWorker) -> workers.WorkerRow:
         info = known.info

@@ -40,6 +40,10 @@ class Releaser:
             self._under_way.add(task)
             task.add_done_callback(self._under_way.discard)
 
+    def under_way(self) -> list[asyncio.Future[None]]:
+        """The ticks that are being written as skipped or coalesced."""
+        return [*self._under_way]
+
     async def settle(self) -> None:
         """Wait for what is under way. What cannot be written now is left to the next leader: its rows wait still."""
         self._ending.set()

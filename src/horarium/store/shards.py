@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import NamedTuple
 
 import asyncpg
 
+from horarium.domain.placement import State
 from horarium.store import statements
 
 SQL = statements.load("shards")
+
+
+class NodeRow(NamedTuple):
+    """A node as it shows itself to its peers; they reach it at `url`, where it has one.
+
+    `counts`: it has been seen more than once, so that shards may be given up for it.
+    """
+
+    id: str
+    url: str | None
+    version: str
+    host: str = ""
+    pid: int = 0
+    counts: bool = False
 
 
 async def renew(connection: asyncpg.Connection, terms: Mapping[int, int], node_id: str, lease: timedelta) -> set[int]:
@@ -29,16 +45,24 @@ async def release(connection: asyncpg.Connection, terms: Mapping[int, int], node
 
 
 async def all_shards(connection: asyncpg.Connection) -> list[asyncpg.Record]:
-    """Every shard with leader, term and lease."""
+    """Every shard with leader, term and lease; `alive` tells whether the lease holds."""
     rows: list[asyncpg.Record] = await connection.fetch(SQL.all)
     return rows
 
 
-async def register_node(
-    connection: asyncpg.Connection, node_id: str, url: str | None, version: str, host: str, pid: int
-) -> None:
-    """Tell that this node is there."""
-    await connection.execute(SQL.register_node, node_id, url, version, host, pid)
+async def states(connection: asyncpg.Connection) -> dict[int, State]:
+    """How the shards that this database has rows of stand to it."""
+    return {row["shard"]: State(row["state"]) for row in await connection.fetch(SQL.states)}
+
+
+async def beat(connection: asyncpg.Connection, node: NodeRow) -> None:
+    """Tell that this node lives."""
+    await connection.execute(SQL.beat, node.id, node.url, node.version, node.host, node.pid)
+
+
+async def live_nodes(connection: asyncpg.Connection, within: timedelta) -> list[NodeRow]:
+    """The nodes that were seen of late."""
+    return [NodeRow(*row) for row in await connection.fetch(SQL.live_nodes, within)]
 
 
 async def remove_node(connection: asyncpg.Connection, node_id: str) -> None:

@@ -6,9 +6,10 @@ WHERE s.shard = mine.shard AND s.term = mine.term AND s.leader = $4
 RETURNING s.shard;
 
 -- name: take
--- Takes shards that nobody leads, or whose leader's lease has ended: the term rises. At most $3 of them.
+-- Takes shards that nobody leads, or whose leader's lease has ended: the term rises. At most $3 of them. One that is being moved
+-- to another database, or was, cannot be led.
 UPDATE shards s SET leader = $1, term = s.term + 1, lease_expires_at = now() + $2::interval
-FROM (SELECT shard FROM shards WHERE leader IS NULL OR lease_expires_at <= now()
+FROM (SELECT shard FROM shards WHERE state = 'here' AND (leader IS NULL OR lease_expires_at <= now())
       ORDER BY shard LIMIT $3 FOR UPDATE SKIP LOCKED) AS free
 WHERE s.shard = free.shard
 RETURNING s.shard, s.term;
@@ -20,13 +21,19 @@ FROM unnest($1::smallint[], $2::bigint[]) AS mine(shard, term)
 WHERE s.shard = mine.shard AND s.term = mine.term AND s.leader = $3;
 
 -- name: all
--- Who leads what.
-SELECT shard, leader, term, lease_expires_at, lease_expires_at > now() AS alive FROM shards ORDER BY shard;
+-- Who leads what, of the shards that live here.
+SELECT shard, leader, term, lease_expires_at, coalesce(lease_expires_at > now(), false) AS alive FROM shards
+WHERE state = 'here' ORDER BY shard;
 
--- name: register_node
--- This node, for people and peers.
+-- name: beat
+-- This node lives: each second, before its leases are renewed, so that it never outlives them in the eyes of others.
 INSERT INTO nodes (id, url, version, host, pid) VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (id) DO UPDATE SET url = excluded.url, version = excluded.version, last_seen_at = now();
+
+-- name: live_nodes
+-- The nodes that were seen within $1. One that was seen once only is not counted on yet (`counts`).
+SELECT id, url, version, host, pid, last_seen_at > started_at AS counts FROM nodes
+WHERE last_seen_at > now() - $1::interval ORDER BY id;
 
 -- name: remove_node
 -- A node that stopped in order.
@@ -35,3 +42,7 @@ DELETE FROM nodes WHERE id = $1;
 -- name: prune_nodes
 -- Nodes not seen for a day.
 DELETE FROM nodes WHERE last_seen_at < now() - interval '1 day';
+
+-- name: states
+-- How the shards that this database has rows of stand to it.
+SELECT shard, state FROM shards ORDER BY shard;
