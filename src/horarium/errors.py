@@ -11,6 +11,7 @@
     ├── ForbiddenError               the key's role does not allow this                  403
     ├── OverLimitError               a quota or the back-pressure limit                  429
     ├── UnavailableError             the database cannot be asked right now              503
+    │   ├── ShardMovedError          the shard lives, or is about to live, in another database   503
     │   └── TooBroadError            a list would read too much; a narrower one is answered  503
     ├── ConfigurationError           the settings are wrong, every fault is named
     ├── EmbeddedPostgresError        the embedded PostgreSQL cannot start
@@ -135,6 +136,12 @@ class UnavailableError(HorariumError):
     """The database cannot be asked right now; the same request may be sent again."""
 
     title = "Not available right now"
+
+
+class ShardMovedError(UnavailableError):
+    """The shard does not live in this database, or is on its way to another one: seconds later it is found there."""
+
+    title = "The shard is being moved"
 
 
 class TooBroadError(UnavailableError):

@@ -126,6 +126,12 @@ async def facts(connection: asyncpg.Connection) -> dict[str, str]:
     return {row["key"]: row["value"] for row in await connection.fetch(SQL.cluster_facts)}
 
 
+async def next_number(connection: asyncpg.Connection, last: int) -> int:
+    """Draw the number of another database, in the home database; `last` counts where no number was drawn before."""
+    number: int = await connection.fetchval(SQL.next_number, last)
+    return number
+
+
 def _check(version: int, phase: str, checksum: str, known: dict[int, Migration]) -> None:
     migration = known.get(version)
     if migration is None and phase == "contract":

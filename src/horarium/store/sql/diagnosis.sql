@@ -17,7 +17,7 @@ ORDER BY n_dead_tup DESC;
 -- name: shards_without_leader
 -- Shards that no live node leads: their jobs do not run.
 SELECT count(*) FILTER (WHERE lease_expires_at IS NULL OR lease_expires_at < now()) AS leaderless, count(*) AS shards
-FROM shards;
+FROM shards WHERE state = 'here';
 
 -- name: room
 -- How near the server is to its limit of connections, and which version it is.

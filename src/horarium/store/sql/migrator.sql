@@ -51,6 +51,12 @@ SELECT EXISTS (SELECT FROM made WHERE key = 'cluster_id');
 -- The logical shards that live here from the beginning.
 INSERT INTO shards (shard) SELECT unnest($1::smallint[]) ON CONFLICT DO NOTHING;
 
+-- name: next_number
+-- The number of the next database of this installation, counted in the home database; $1 is the last one where none was kept.
+INSERT INTO cluster (key, value) VALUES ('last_number', ($1::integer + 1)::text)
+ON CONFLICT (key) DO UPDATE SET value = (cluster.value::integer + 1)::text
+RETURNING value::integer;
+
 -- name: number_ids
 -- Ids of audit entries and skips are drawn from a range of each database's own ($1 × 2^46): no two databases give the same, and
 -- every one of them is exact in JSON (below 2^53).
