@@ -28,19 +28,25 @@ MAX_RESPONSE_BYTES = 32 * 1024 * 1024
 LOOK_AT_LEAST_EVERY_S = 1.0
 PAUSE_AFTER_FAULT_S = 0.2
 
+
+def _nothing() -> None:
+    return None
+
+
 GiveBack = Callable[[Sequence[tuple[UUID, int]]], Coroutine[None, None, None]]
 Refuse = Callable[[Sequence[tuple[UUID, int]], str], Awaitable[None]]
 
 
 @dataclass(slots=True, eq=False)
 class Waiter:
-    """A worker's request that is waiting for runs."""
+    """A worker's request that is waiting for runs. `only`: of several dispatchers the one whose turn it is to serve it."""
 
     worker_id: str
     wanted: Wanted
     slots: int
     answer: asyncio.Future[list[str]]
     until: float
+    only: Dispatcher | None = None
     granted: list[tuple[UUID, int]] = field(default_factory=list)
 
 
@@ -65,11 +71,16 @@ class Dispatcher:
         self._events = events
         self._early_s = early.total_seconds()
         self._waiters: dict[Waiter, None] = {}
+        self._visitors: dict[Waiter, None] = {}
         self._wake = asyncio.Event()
         self._claims: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
         self.give_back: GiveBack | None = None
         self.refuse: Refuse | None = None
+        self.on_waiter: Callable[[Waiter], None] | None = None
+        self.on_passed_on: Callable[[], None] = _nothing
+        self.on_handed_out: Callable[[], None] | None = None
+        self.early_for_others = False
         self.draining = False
         self._per_claim = RUNS_PER_CLAIM
         self._under_way: set[asyncio.Task[None]] = set()
@@ -96,6 +107,56 @@ class Dispatcher:
         """How many requests wait."""
         return len(self._waiters)
 
+    def share_waiters(self, other: Dispatcher) -> None:
+        """Serve the same workers as another one: a request that waits is answered by whoever has runs first."""
+        self._waiters = other._waiters
+
+    def idle(self) -> list[Waiter]:
+        """The requests that wait, in the order they came."""
+        return list(self._waiters)
+
+    def lend(self, waiter: Waiter) -> None:
+        """Take a request out, to ask elsewhere for it. It comes back by `hand` or `wait_on`."""
+        self._waiters.pop(waiter, None)
+
+    def hand(self, waiter: Waiter, leases: list[str], granted: list[tuple[UUID, int]]) -> bool:
+        """Answer a request that was lent with what came from elsewhere; False when nobody waits for it any more."""
+        if waiter.answer.done():
+            return False
+        waiter.granted = granted
+        self._answer(waiter, leases)
+        return True
+
+    def wait_on(self, waiter: Waiter) -> None:
+        """A request that was lent, or whose claim failed, waits to its end, unless that has come."""
+        if waiter.answer.done() or self.draining or asyncio.get_running_loop().time() >= waiter.until:
+            self._answer(waiter, [])
+        else:
+            self._waiters[waiter] = None
+            self._wake.set()
+
+    async def lease_now(self, asks: Sequence[tuple[str, Wanted, int]]) -> list[list[str]]:
+        """Runs for the workers of another node, as (worker, wanted, slots): what is queued now, without waiting for more."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        visitors = [Waiter(worker, wanted, slots, loop.create_future(), now) for worker, wanted, slots in asks]
+        if self.draining:
+            return [[] for _ in visitors]
+        self._visitors.update(dict.fromkeys(visitors))
+        self._wake.set()
+        try:
+            return [await visitor.answer for visitor in visitors]
+        except asyncio.CancelledError:
+            granted = [held for visitor in visitors for held in visitor.granted]
+            if granted and self.give_back:
+                self._hold(asyncio.create_task(self.give_back(granted), name="give_back"))
+            for visitor in visitors:
+                visitor.answer.cancel()
+            raise
+        finally:
+            for visitor in visitors:
+                self._visitors.pop(visitor, None)
+
     def under_way(self) -> list[asyncio.Future[None]]:
         """The claims that are being written."""
         return [*self._claims]
@@ -110,6 +171,8 @@ class Dispatcher:
         loop = asyncio.get_running_loop()
         waiter = Waiter(worker_id, wanted, slots, loop.create_future(), loop.time() + wait_s)
         self._waiters[waiter] = None
+        if self.on_waiter is not None:
+            self.on_waiter(waiter)
         self._wake.set()
         timer = loop.call_at(waiter.until, self._answer_idle, waiter)
         try:
@@ -131,8 +194,10 @@ class Dispatcher:
         while True:
             self._wake.clear()
             try:
-                self._releaser.release(self._early_s if self._waiters else 0.0)
+                self._releaser.release(self._early_s if self._waiters or self.early_for_others else 0.0)
                 self._hand_out()
+                if self.on_handed_out is not None:
+                    self.on_handed_out()
             except Exception as error:  # noqa: BLE001 - handing out must not end because of one run
                 self._events.tell(Name.DUTY_FAILED, duty="dispatcher", error=f"{type(error).__name__}: {error}")
                 await asyncio.sleep(PAUSE_AFTER_FAULT_S)
@@ -140,18 +205,25 @@ class Dispatcher:
 
     def _hand_out(self) -> None:
         """Start claims while there are runs, waiters that want them, and room for another claim."""
-        while self._waiters and self._leader.ready.has_queued() and len(self._claims) < CLAIMS_AT_ONCE:
+        while (
+            (self._waiters or self._visitors) and self._leader.ready.has_queued() and len(self._claims) < CLAIMS_AT_ONCE
+        ):
             batch = self._choose()
             if not batch.runs:
-                return
+                break
             task = asyncio.create_task(self._claim(batch), name="claim")
             self._claims.add(task)
             task.add_done_callback(self._claimed)
+        if self._visitors and len(self._claims) < CLAIMS_AT_ONCE:
+            for visitor in list(self._visitors):
+                self._answer(visitor, [])
 
     def _choose(self) -> Batch:
-        """Choose runs for the waiters in the order they asked."""
+        """Choose runs for the waiters in the order they asked; those of other nodes get what is left."""
         batch = Batch()
-        for waiter in list(self._waiters):
+        for waiter in [*self._waiters, *self._visitors]:
+            if waiter.only is not None and waiter.only is not self:
+                continue
             room = self._per_claim - len(batch.runs)
             if room <= 0:
                 break
@@ -160,7 +232,10 @@ class Dispatcher:
                 batch.runs += chosen
                 batch.requests += [len(batch.waiters)] * len(chosen)
                 batch.waiters.append(waiter)
-                del self._waiters[waiter]
+                self._forget(waiter)
+            elif waiter.only is self:
+                waiter.only = None
+                self.on_passed_on()
         return batch
 
     async def _claim(self, batch: Batch) -> None:
@@ -186,12 +261,8 @@ class Dispatcher:
         await asyncio.sleep(PAUSE_AFTER_FAULT_S)
         for run in batch.runs:
             self._leader.ready.put_back(run)
-        now = asyncio.get_running_loop().time()
         for waiter in batch.waiters:
-            if waiter.answer.done() or self.draining or now >= waiter.until:
-                self._answer(waiter, [])
-            else:
-                self._waiters[waiter] = None
+            self.wait_on(waiter)
 
     async def _grant(self, batch: Batch, grants: Sequence[runs.Grant]) -> None:
         chosen = {run.id: run for run in batch.runs}
@@ -251,9 +322,13 @@ class Dispatcher:
         self._wake.set()
 
     def _answer(self, waiter: Waiter, leases: list[str]) -> None:
-        self._waiters.pop(waiter, None)
+        self._forget(waiter)
         if not waiter.answer.done():
             waiter.answer.set_result(leases)
+
+    def _forget(self, waiter: Waiter) -> None:
+        self._waiters.pop(waiter, None)
+        self._visitors.pop(waiter, None)
 
     def _answer_idle(self, waiter: Waiter) -> None:
         """A wait is over. One whose runs are being claimed right now is answered by the claim."""
@@ -265,7 +340,7 @@ class Dispatcher:
         if self._wake.is_set():
             await asyncio.sleep(0)
             return
-        instant = self._leader.ready.next_instant(self._early_s if self._waiters else 0.0)
+        instant = self._leader.ready.next_instant(self._early_s if self._waiters or self.early_for_others else 0.0)
         pause = LOOK_AT_LEAST_EVERY_S
         if instant is not None:
             pause = min(pause, instant - self._leader.clock.time())
