@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import NamedTuple
 from uuid import UUID
 
@@ -182,7 +183,8 @@ async def lock_held(
 async def wait_again(connection: asyncpg.Connection, rows: Sequence[WaitAgain]) -> None:
     """Put runs back to waiting."""
     if rows:
-        await connection.execute(SQL.wait_again, *map(list, zip(*rows, strict=True)))
+        in_order = sorted(rows, key=attrgetter("id"))
+        await connection.execute(SQL.wait_again, *map(list, zip(*in_order, strict=True)))
 
 
 async def finish(connection: asyncpg.Connection, rows: Sequence[Finish]) -> None:
@@ -251,6 +253,11 @@ async def refresh_leases(
     """Write leases that the leader's memory has extended."""
     if ids:
         await connection.execute(SQL.refresh_leases, list(ids), list(tokens), lease)
+
+
+async def of_others(connection: asyncpg.Connection, ids: Sequence[UUID], tenant_id: str) -> set[UUID]:
+    """Of some live runs the ones of other tenants."""
+    return {row[0] for row in await connection.fetch(SQL.of_others, list(ids), tenant_id)}
 
 
 async def drop_waiting(connection: asyncpg.Connection, ids: Sequence[UUID], terms: Terms) -> list[Retracted]:

@@ -77,14 +77,17 @@ async def fire(
     following: Sequence[datetime],
 ) -> None:
     """Make the run of each timer's occurrence and move the timer on to the following one."""
-    if run_ids:
-        await connection.execute(SQL.fire, run_ids, job_ids, nominal, following)
+    if not run_ids:
+        return
+    order = sorted(range(len(job_ids)), key=job_ids.__getitem__)
+    columns = (run_ids, job_ids, nominal, following)
+    await connection.execute(SQL.fire, *([column[place] for place in order] for column in columns))
 
 
 async def move(connection: asyncpg.Connection, moves: Sequence[Move]) -> None:
     """Move timers on; one that somebody else moved meanwhile stays as it is (rule I4)."""
     if moves:
-        await connection.execute(SQL.move, *map(list, zip(*moves, strict=True)))
+        await connection.execute(SQL.move, *map(list, zip(*sorted(moves), strict=True)))
 
 
 async def delete(connection: asyncpg.Connection, job_ids: Sequence[UUID]) -> None:

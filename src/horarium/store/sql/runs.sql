@@ -19,8 +19,9 @@ ON CONFLICT (id) DO NOTHING;
 -- By primary key; HOT while fillfactor leaves room. The answer is built here, so that the server passes bytes on: ids,
 -- tokens, attempts and time limits for the leader's memory, and the leases as JSON for the workers.
 -- Only waiting rows of shards whose term is ours ($5, $6) are taken.
--- The ids stand in a condition, and nothing is joined with a list: `runs` is empty most of the time, statistics say so, and
--- a list joined with a table that is thought empty is compared row by row, which took seconds for some hundred runs.
+-- The ids stand in a condition, and `runs` is joined with nothing: it is empty most of the time, statistics say so, and then
+-- whatever it is joined with is compared row by row, which took seconds for some hundred runs. OFFSET 0 keeps the look at the
+-- jobs a look by key for the same reason.
 WITH led AS MATERIALIZED (
     SELECT array_agg(s.shard) AS shards
     FROM shards s
@@ -30,12 +31,14 @@ WITH led AS MATERIALIZED (
     SET state = 'running', attempt = attempt + 1, fencing_token = nextval('fencing_tokens'),
         worker_id = coalesce($2::jsonb ->> r.id::text, $3::text),
         started_at = greatest(now(), ready_at), lease_expires_at = now() + $4::interval
-    FROM jobs j
-    WHERE r.id = ANY($1::uuid[]) AND r.state = 'waiting' AND j.id = r.job_id
-      AND r.shard = ANY((SELECT shards FROM led)::smallint[])
-    RETURNING r.id, r.job_id, j.name, r.attempt, r.fencing_token, r.scheduled_for, r.trigger,
-              coalesce(r.timeout_s, j.timeout_s) AS timeout_s, coalesce(r.target, j.target) AS target,
-              coalesce(r.payload, j.payload) AS payload
+    WHERE r.id = ANY($1::uuid[]) AND r.state = 'waiting' AND r.shard = ANY((SELECT shards FROM led)::smallint[])
+    RETURNING r.id, r.job_id, r.attempt, r.fencing_token, r.scheduled_for, r.trigger, r.timeout_s, r.target, r.payload
+), leased AS (
+    SELECT c.id, c.job_id, c.attempt, c.fencing_token, c.scheduled_for, c.trigger, j.name,
+           coalesce(c.timeout_s, j.timeout_s) AS timeout_s, coalesce(c.target, j.target) AS target,
+           coalesce(c.payload, j.payload) AS payload
+    FROM claimed c
+    CROSS JOIN LATERAL (SELECT name, timeout_s, target, payload FROM jobs WHERE jobs.id = c.job_id OFFSET 0) AS j
 )
 SELECT coalesce(array_agg(id), '{}') AS ids, array_agg(fencing_token) AS tokens, array_agg(attempt) AS attempts,
        array_agg(timeout_s) AS timeouts,
@@ -44,27 +47,31 @@ SELECT coalesce(array_agg(id), '{}') AS ids, array_agg(fencing_token) AS tokens,
                  || '","scheduled_for":' || left(to_json(scheduled_for AT TIME ZONE 'UTC')::text, -1)
                  || 'Z","timeout_s":' || timeout_s || ',"lease_s":' || $7::text
                  || ',"target":' || target || ',"payload":' || payload || '}') AS leases
-FROM claimed;
+FROM leased;
 
 -- name: succeed
 -- Ends runs that succeeded: out of the live rows, into history, in one statement, by (id, token). A stale token ends nothing.
+-- A token belongs to one claim of one run, so two conditions stand for the pairs (see claim); then results are found by token.
+-- That is a FULL JOIN because one is never done by comparing each with each; `coalesce` keeps it one, and leaves out the reports
+-- that ended nothing.
 WITH done AS (
     DELETE FROM runs r
-    USING unnest($1::uuid[], $2::bigint[], $3::json[], $4::jsonb[]) AS x(id, token, result, progress)
-    WHERE r.id = ANY($1::uuid[]) AND r.id = x.id AND r.fencing_token = x.token AND r.state = 'running'
-    RETURNING r.*, x.result, x.progress
+    WHERE r.id = ANY($1::uuid[]) AND r.fencing_token = ANY($2::bigint[]) AND r.state = 'running'
+    RETURNING r.*
 )
 INSERT INTO history (id, job_id, scheduled_for, ready_at, started_at, fencing_token, job_version, shard, priority, attempt, state,
                      trigger, tenant_id, queue, target_key, worker_id, rerun_of, timeout_s, payload, target, retry, failures,
                      result, progress)
-SELECT id, job_id, scheduled_for, ready_at, started_at, fencing_token, job_version, shard, priority, attempt, 'succeeded',
-       trigger, tenant_id, queue, target_key, worker_id, rerun_of, timeout_s, payload, target, retry, failures, result, progress
-FROM done
+SELECT d.id, d.job_id, d.scheduled_for, d.ready_at, d.started_at, d.fencing_token, d.job_version, d.shard, d.priority, d.attempt,
+       'succeeded', d.trigger, d.tenant_id, d.queue, d.target_key, d.worker_id, d.rerun_of, d.timeout_s, d.payload, d.target,
+       d.retry, d.failures, x.result, x.progress
+FROM done d
+FULL JOIN unnest($2::bigint[], $3::json[], $4::jsonb[]) AS x(token, result, progress) ON x.token = d.fencing_token
+WHERE coalesce(d.state, '') <> ''
 RETURNING id, fencing_token;
 
 -- name: succeed_plain
--- The same for runs that gave nothing back and told no progress: most of them. A token belongs to one claim of one run, so
--- two conditions stand for the pairs, and nothing is joined with a list (see claim).
+-- The same for runs that gave nothing back and told no progress: most of them.
 WITH done AS (
     DELETE FROM runs r
     WHERE r.id = ANY($1::uuid[]) AND r.fencing_token = ANY($2::bigint[]) AND r.state = 'running'
@@ -78,50 +85,58 @@ FROM done
 RETURNING id, fencing_token;
 
 -- name: lock_held
--- The rows behind reports that need a decision, with the policy each was made under. By (id, token); a stale token finds none.
+-- The rows behind reports that need a decision, with the policy each was made under. By (id, token), in the order of their ids,
+-- so that two who lock the same rows wait for each other; a stale token finds none. Each is looked up by key (see claim).
 -- What a leader ends by itself ($3) counts only in shards whose term is still its own ($4, $5).
 WITH led AS MATERIALIZED (
-    SELECT s.shard FROM shards s JOIN unnest($4::smallint[], $5::bigint[]) AS mine(shard, term)
-    ON mine.shard = s.shard AND mine.term = s.term
+    SELECT array_agg(s.shard) AS shards
+    FROM shards s
+    JOIN unnest($4::smallint[], $5::bigint[]) AS mine(shard, term) ON mine.shard = s.shard AND mine.term = s.term
 )
 SELECT r.id, r.job_id, r.shard, r.tenant_id, r.queue, r.target_key, r.scheduled_for, r.ready_at, r.started_at, r.attempt,
        r.snoozes, r.fencing_token, r.worker_id, r.failures, r.cancel_requested_by, r.trigger, r.priority,
        coalesce(r.retry, j.retry, '{}') AS retry, coalesce(r.timeout_s, j.timeout_s) AS timeout_s
-FROM unnest($1::uuid[], $2::bigint[], $3::boolean[]) AS x(id, token, by_leader)
-JOIN runs r ON r.id = x.id AND r.fencing_token = x.token AND r.state = 'running'
-LEFT JOIN jobs j ON j.id = r.job_id
-WHERE r.id = ANY($1::uuid[]) AND (NOT x.by_leader OR r.shard IN (SELECT shard FROM led))
-ORDER BY r.id
-FOR UPDATE OF r;
+FROM (SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::boolean[]) AS x(id, token, by_leader) ORDER BY id) AS x
+CROSS JOIN LATERAL (
+    SELECT * FROM runs
+    WHERE runs.id = x.id AND runs.fencing_token = x.token AND runs.state = 'running'
+      AND (NOT x.by_leader OR runs.shard = ANY((SELECT shards FROM led)::smallint[]))
+    FOR UPDATE
+) AS r
+LEFT JOIN LATERAL (SELECT retry, timeout_s FROM jobs WHERE jobs.id = r.job_id OFFSET 0) AS j ON true;
 
 -- name: wait_again
 -- Back to waiting: after a failed or lost attempt, a snooze, or an interruption (which uses no attempt). By (id, token).
 -- An attempt that its leader ended loses its token at once: what its worker says later is stale, not a repeat.
+-- $1 is sorted, so a row finds its place in the lists by halving, and is joined with nothing (see claim).
 UPDATE runs r
-SET fencing_token = CASE WHEN x.by_leader THEN nextval('fencing_tokens') ELSE r.fencing_token END,
-    state = 'waiting', ready_at = x.ready_at, attempt = x.attempt, snoozes = x.snoozes, failures = x.failures,
+SET fencing_token = CASE WHEN ($7::boolean[])[width_bucket(r.id, $1::uuid[])] THEN nextval('fencing_tokens')
+                         ELSE r.fencing_token END,
+    state = 'waiting',
+    ready_at = ($3::timestamptz[])[width_bucket(r.id, $1::uuid[])],
+    attempt = ($4::smallint[])[width_bucket(r.id, $1::uuid[])],
+    snoozes = ($5::smallint[])[width_bucket(r.id, $1::uuid[])],
+    failures = ($6::jsonb[])[width_bucket(r.id, $1::uuid[])],
     started_at = NULL, lease_expires_at = NULL, worker_id = NULL
-FROM unnest($1::uuid[], $2::bigint[], $3::timestamptz[], $4::smallint[], $5::smallint[], $6::jsonb[], $7::boolean[])
-     AS x(id, token, ready_at, attempt, snoozes, failures, by_leader)
-WHERE r.id = ANY($1::uuid[]) AND r.id = x.id AND r.fencing_token = x.token AND r.state = 'running'
+WHERE r.id = ANY($1::uuid[]) AND r.fencing_token = ($2::bigint[])[width_bucket(r.id, $1::uuid[])] AND r.state = 'running'
 RETURNING r.id;
 
 -- name: finish
--- Ends runs in any final state, with the error and all attempts. By (id, token).
+-- Ends runs in any final state, with the error and all attempts. By (id, token); joined as in succeed.
 WITH done AS (
-    DELETE FROM runs r
-    USING unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::jsonb[], $6::jsonb[], $7::smallint[], $8::boolean[])
-          AS x(id, token, final, error, failures, progress, attempt, by_leader)
-    WHERE r.id = ANY($1::uuid[]) AND r.id = x.id AND r.fencing_token = x.token
-    RETURNING r.*, x.final, x.error, x.failures AS all_failures, x.progress, x.attempt AS last_attempt,
-              CASE WHEN x.by_leader THEN nextval('fencing_tokens') ELSE r.fencing_token END AS last_token
+    DELETE FROM runs r WHERE r.id = ANY($1::uuid[]) AND r.fencing_token = ANY($2::bigint[]) RETURNING r.*
 )
 INSERT INTO history (id, job_id, scheduled_for, ready_at, started_at, fencing_token, job_version, shard, priority, attempt, state,
                      trigger, tenant_id, queue, target_key, worker_id, rerun_of, timeout_s, payload, target, retry, failures,
                      error, progress)
-SELECT id, job_id, scheduled_for, ready_at, started_at, last_token, job_version, shard, priority, last_attempt, final,
-       trigger, tenant_id, queue, target_key, worker_id, rerun_of, timeout_s, payload, target, retry, all_failures, error, progress
-FROM done
+SELECT d.id, d.job_id, d.scheduled_for, d.ready_at, d.started_at,
+       CASE WHEN x.by_leader THEN nextval('fencing_tokens') ELSE d.fencing_token END, d.job_version, d.shard, d.priority, x.attempt,
+       x.final, d.trigger, d.tenant_id, d.queue, d.target_key, d.worker_id, d.rerun_of, d.timeout_s, d.payload, d.target, d.retry,
+       x.failures, x.error, x.progress
+FROM done d
+FULL JOIN unnest($1::uuid[], $3::text[], $4::text[], $5::jsonb[], $6::jsonb[], $7::smallint[], $8::boolean[])
+          AS x(id, final, error, failures, progress, attempt, by_leader) ON x.id = d.id
+WHERE coalesce(d.state, '') <> ''
 RETURNING id;
 
 -- name: already_reported
@@ -199,8 +214,11 @@ WHERE r.id = ANY($1::uuid[]);
 -- name: refresh_leases
 -- Writes the leases that memory has extended, for people who look and for the next leader. Seldom.
 UPDATE runs r SET lease_expires_at = now() + $3::interval
-FROM unnest($1::uuid[], $2::bigint[]) AS x(id, token)
-WHERE r.id = x.id AND r.fencing_token = x.token AND r.state = 'running';
+WHERE r.id = ANY($1::uuid[]) AND r.fencing_token = ANY($2::bigint[]) AND r.state = 'running';
+
+-- name: of_others
+-- Live runs of other tenants than $2, by primary key: whose run is reported, where no memory can tell.
+SELECT id FROM runs WHERE id = ANY($1::uuid[]) AND tenant_id <> $2;
 
 -- name: drop_waiting
 -- Takes ticks away that the overlap rule does not start; the same transaction writes them to skips. Only in shards whose term
