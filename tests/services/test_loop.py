@@ -125,6 +125,17 @@ async def test_pauses_after_errors_grow_to_a_bound(events: Events, monkeypatch: 
     assert set(pauses[5:]) == {5.0}
 
 
+async def test_a_database_that_is_back_is_noticed_within_a_second(
+    events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loops, "MAX_PAUSE_AFTER_ERROR_S", 5.0)
+    away = errors.UnavailableError("away")
+    loop = Loop("duty", Duty(*[away] * 12), events)
+    pauses = [await loop._guarded() for _ in range(12)]
+    assert max(pauses) == loops.MAX_PAUSE_WITHOUT_DATABASE_S <= 0.5
+    assert min(pauses) >= 0.1
+
+
 async def test_a_stop_ends_a_step_that_is_under_way(events: Events, told: Recorder) -> None:
     duty = Duty()
 

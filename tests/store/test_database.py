@@ -11,7 +11,9 @@ import asyncpg
 import pytest
 
 from horarium import errors
+from horarium.store import database as databases
 from horarium.store.database import Database
+from tests.gate import Gate
 
 
 @pytest.fixture
@@ -29,6 +31,18 @@ async def until_active(connection: asyncpg.Connection, pid: int) -> None:
     async with asyncio.timeout(30):
         while not await connection.fetchval(query, pid):
             pass
+
+
+async def until_asked(database: Database) -> None:
+    """Ask until there is an answer: after a refusal nobody tries again for a moment."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                await database.now()
+            except errors.UnavailableError:
+                await asyncio.sleep(0)
+            else:
+                return
 
 
 async def sleeper(database: Database, started: asyncio.Future[int]) -> None:
@@ -106,17 +120,18 @@ async def test_two_uses_at_once_after_a_cut_both_get_through(database: Database)
     assert abs(first - second) < timedelta(minutes=1)
 
 
-async def test_after_a_cut_it_is_tried_until_the_database_is_back(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with socket.socket() as taken, monkeypatch.context() as away:
-        taken.bind(("127.0.0.1", 0))
-        away.setattr(database, "url", f"postgresql://nobody@127.0.0.1:{taken.getsockname()[1]}/none")
+async def test_after_a_cut_it_is_tried_until_the_database_is_back(emptied_url: str) -> None:
+    async with Gate.before(emptied_url) as gate:
+        database = Database(gate.url, pool_size=2)
+        await database.open()
+        await gate.shut()
         database.cut_off()
         for _ in range(2):
             with pytest.raises(errors.UnavailableError, match="cannot be asked"):
                 await database.now()
-    await database.now()
+        await gate.open()
+        await until_asked(database)
+        await database.close()
 
 
 async def test_a_cut_database_can_be_closed_for_good(database: Database) -> None:
@@ -152,6 +167,45 @@ async def test_values_and_constraints_that_do_not_hold_pass(database: Database) 
     await database.now()
 
 
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("53100", "disk is full"),
+        ("53300", "cannot be asked"),
+        ("25006", "takes no writes"),
+        ("57P05", "cannot be asked"),
+    ],
+)
+async def test_a_server_without_room_or_right_to_write_is_unavailable(database: Database, code: str, told: str) -> None:
+    """53100 disk full, 53300 too many connections, 25006 read only, 57P05 idle for too long."""
+    with pytest.raises(errors.UnavailableError, match=told):
+        async with database.transaction() as connection:
+            await connection.execute(f"DO $$ BEGIN RAISE EXCEPTION 'test' USING ERRCODE = '{code}'; END $$")
+    await database.now()
+
+
+async def test_who_waits_for_a_connection_is_not_kept_waiting(
+    emptied_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(databases, "WAIT_FOR_CONNECTION_S", 0.01)
+    database = Database(emptied_url, pool_size=1, connect_timeout_s=0.5)
+    await database.open()
+    async with database.connection():
+        with pytest.raises(errors.UnavailableError, match="all connections are in use"):
+            await database.now()
+    await database.close()
+
+
+async def test_nothing_of_a_use_is_left_for_the_next_one(database: Database) -> None:
+    async with database.connection() as connection:
+        begun = connection.transaction()
+        await begun.start()
+        await connection.execute("SELECT set_config('statement_timeout', '1234', true)")
+    async with database.connection() as connection:
+        assert await connection.fetchval("SHOW statement_timeout") == "0"
+        assert not connection.is_in_transaction()
+
+
 async def test_a_transaction_is_committed_or_leaves_nothing(database: Database) -> None:
     insert = "INSERT INTO nodes (id, version) VALUES ($1, '1')"
     async with database.transaction() as connection:
@@ -179,6 +233,18 @@ async def test_sessions_find_the_schema_and_bear_our_name(database: Database) ->
     async with database.connection() as connection:
         settings = [await connection.fetchval(f"SHOW {name}") for name in ("search_path", "application_name", "jit")]
     assert settings == ["horarium, public", "horarium", "off"]
+
+
+async def test_behind_a_pooler_a_role_that_does_not_find_the_schema_is_told(
+    emptied_url: str, connection: asyncpg.Connection
+) -> None:
+    name = await connection.fetchval("SELECT current_database()")
+    await connection.execute(f"ALTER DATABASE {name} SET search_path = public")
+    try:
+        with pytest.raises(errors.ConfigurationError, match="does not look into the schema horarium"):
+            await Database(emptied_url, statement_cache=0).open()
+    finally:
+        await connection.execute(f"ALTER DATABASE {name} SET search_path = horarium, public")
 
 
 async def test_behind_a_pooler_no_statement_is_kept(emptied_url: str) -> None:

@@ -15,6 +15,8 @@ from horarium.events import Events, Name
 Step = Callable[[], Awaitable[float]]
 
 MAX_PAUSE_AFTER_ERROR_S = 5.0
+MAX_PAUSE_WITHOUT_DATABASE_S = 0.5
+"""Short: within a second of the database's return everything goes on. How often it is asked is bounded by its pool."""
 
 
 class Loop:
@@ -67,7 +69,7 @@ class Loop:
         except asyncio.CancelledError:
             raise
         except errors.UnavailableError as error:
-            return self._back_off(error, quiet=self._failures > 0)
+            return min(MAX_PAUSE_WITHOUT_DATABASE_S, self._back_off(error, quiet=self._failures > 0))
         except Exception as error:  # noqa: BLE001 - a duty must not end because one of its steps failed
             return self._back_off(error, quiet=False)
         self._failures = 0
