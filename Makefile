@@ -13,7 +13,7 @@ EDITABLE := $(VENV)/.project-installed
 CODE := src tests $(wildcard benchmarks examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev test check bench bench-full lock
+.PHONY: help setup dev test check bench bench-full peers lock lock-peers
 .NOTPARALLEL:
 
 help: ## show this list
@@ -40,13 +40,25 @@ bench: setup ## every benchmark in its short form, as a table (ARGS="fire wave" 
 bench-full: setup ## every benchmark in its full form: hours
 	@$(BIN)/python -m benchmarks.table --full $(ARGS)
 
+peers: setup ## install the systems that benchmarks/peers compares with (ARGS="--only oban celery" names some)
+	@$(BIN)/python -m benchmarks.peers --install $(ARGS)
+
 lock: setup ## compile requirements/*.txt from pyproject.toml again (ARGS=--upgrade takes the newest)
 	$(PIP_INSTALL) uv
-	$(BIN)/uv pip compile $(LOCK_OPTIONS) $(ARGS) pyproject.toml --output-file requirements/runtime.txt
-	$(BIN)/uv pip compile $(LOCK_OPTIONS) $(ARGS) --extra dev pyproject.toml --output-file requirements/dev.txt
+	$(BIN)/uv pip compile $(LOCK_OPTIONS) --python-version 3.11 $(ARGS) pyproject.toml --output-file requirements/runtime.txt
+	$(BIN)/uv pip compile $(LOCK_OPTIONS) --python-version 3.11 $(ARGS) --extra dev pyproject.toml --output-file requirements/dev.txt
+
+lock-peers: setup ## compile what benchmarks/peers pins again, after an edit of a file *.in there
+	$(PIP_INSTALL) uv
+	@cd $(PEERS) && for name in *.in; do \
+		python=3.11; test $$name != oban.in || python=3.12; \
+		$(CURDIR)/$(BIN)/uv pip compile $(LOCK_OPTIONS) --no-annotate --python-version $$python $(ARGS) $$name \
+			--output-file $${name%.in}.txt || exit 1; done
+
+PEERS := benchmarks/peers/requirements
 
 # No index address and no header: the lock names packages and hashes, never where they were fetched from.
-LOCK_OPTIONS := --quiet --universal --python-version 3.11 --generate-hashes \
+LOCK_OPTIONS := --quiet --universal --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header
 
 $(BIN)/python:
