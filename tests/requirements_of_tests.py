@@ -9,12 +9,14 @@ import pytest
 REQUIRE_ALL = "HORARIUM_TEST_REQUIRE_ALL"
 DEBIAN_PACKAGES = {
     "chromium": "chromium",
+    "libfaketime": "libfaketime",
     "lua": "lua5.4",
     "node": "nodejs",
     "pg_dump": "postgresql-client",
     "pgbouncer": "pgbouncer",
     "prlimit": "util-linux",
     "ps": "procps",
+    "postgres 15": "postgresql-15",
     "psql": "postgresql-client",
     "python for other users": "python3",
     "rabbitmq-server": "rabbitmq-server",
@@ -24,11 +26,11 @@ DEBIAN_PACKAGES = {
 }
 
 
-def require(part: str, present: bool) -> None:
+def require(part: str, present: bool, remedy: str = "") -> None:
     """Skip the test unless `part` is `present`; fail instead where `HORARIUM_TEST_REQUIRE_ALL=1` is set."""
     if present:
         return
-    message = f"{part} is missing here: apt-get install {DEBIAN_PACKAGES.get(part, part)}"
+    message = f"{part} is missing here: {remedy or f'apt-get install {DEBIAN_PACKAGES.get(part, part)}'}"
     if os.environ.get(REQUIRE_ALL) == "1":
         pytest.fail(message, pytrace=False)
     pytest.skip(message)

@@ -28,6 +28,14 @@ async def minute(ctx: Any) -> str:
     return "done"
 
 
+@h.job("second-try")
+async def second_try(ctx: Any) -> str:
+    """Fails in its first attempt."""
+    if ctx.attempt == 1:
+        raise RuntimeError("not yet")
+    return "done"
+
+
 @h.job("say")
 async def say(ctx: Any, word: str = "") -> str:
     """Gives its argument back."""

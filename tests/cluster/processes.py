@@ -41,6 +41,11 @@ class Process:
         assert self._child is not None
         return self._child.pid
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended since it was started."""
+        return self._child is not None and self._child.returncode is None
+
     async def start(self, ready: bytes | None = None) -> Self:
         """Start it, and wait for a line of its error output that holds `ready`."""
         with self._log.open("ab") as log:
@@ -107,6 +112,8 @@ class Installation:
     def __init__(self, folder: Path, database_url: str, **settings: str) -> None:
         self.folder = folder
         self.database_url = database_url
+        self.rows_url = database_url  # where the rows are looked at; another address when the server uses a pooler
+        self.environment: dict[str, str] = {}  # of the server, besides its settings
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.key_file = folder / "api_key"
@@ -116,7 +123,7 @@ class Installation:
 
     async def start_server(self) -> Process:
         """Start the server, always at the same address."""
-        environment = {"HORARIUM_DATABASE_URL": self.database_url, **self._settings}
+        environment = {"HORARIUM_DATABASE_URL": self.database_url, **self._settings, **self.environment}
         arguments = ["serve", "--port", str(self.port), "--first-key-file", str(self.key_file)]
         server = Process(self.folder / "server.log", *arguments, environment=environment)
         self._processes.append(server)
@@ -149,7 +156,7 @@ class Installation:
     @asynccontextmanager
     async def database(self) -> AsyncIterator[asyncpg.Connection]:
         """A connection to the database, to look at the rows."""
-        connection = await asyncpg.connect(self.database_url, server_settings={"search_path": "horarium, public"})
+        connection = await asyncpg.connect(self.rows_url, server_settings={"search_path": "horarium, public"})
         try:
             yield connection
         finally:
