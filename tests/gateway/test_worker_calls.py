@@ -174,8 +174,8 @@ async def test_during_a_take_over_nothing_is_called_lost(taking_over: Wire) -> N
         row = job.by_hand(now)
         await runs.insert(connection, [row])
         terms = wire.plane.leader.named_terms()
-        (grant,) = await runs.claim(connection, [row.id], ["w1"], [0], timedelta(seconds=15), terms)
-    held = Held(str(row.id), grant.tokens[0], job)
+        (claimed,) = await runs.claim(connection, [row.id], ["w1"], timedelta(seconds=15), terms)
+    held = Held(str(row.id), claimed[1], job)
     nobodys = Held(str(NOBODYS), 5, job)
     assert await wire.heartbeat(held, nobodys) == {"lease_s": 15.0}
     await wire.plane.owner.load_once()

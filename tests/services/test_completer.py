@@ -15,7 +15,7 @@ from horarium import errors
 from horarium.domain import outcome as outcomes
 from horarium.domain.outcome import Outcome
 from horarium.events import Name
-from horarium.services.completer import Completer, Report, clean
+from horarium.services.completer import Completer, Plain, Report, Taken, clean
 from horarium.store import run_logs, runs
 from tests.builders import Core, Started, wanted
 
@@ -293,3 +293,37 @@ async def test_another_queue_is_not_touched(core: Core) -> None:
     await core.completer.report([mine.report()])
     assert await core.row(other.run_id) is not None
     assert await core.lease_now(want=wanted("b")) == []
+
+
+async def test_plain_successes_are_columns(core: Core) -> None:
+    held = [await core.started() for _ in range(3)]
+    plain = Plain([each.run_id for each in held], [each.token for each in held])
+    assert await core.completer.report([], plain=plain) == Taken(plain.ids, [])
+    assert await core.fetchval("SELECT count(*) FROM history WHERE state = 'succeeded'") == 3
+    assert all(each.run_id not in core.leader.ready for each in held)
+    assert core.told.total(Name.RUNS_SUCCEEDED) == 3
+
+
+async def test_of_plain_successes_the_stale_ones_are_told_apart(core: Core) -> None:
+    """Beside others of the same commit: a repeat is accepted again, a stale token and a run that nobody knows are lost."""
+    before, good, stale = [await core.started() for _ in range(3)]
+    await core.completer.report([before.report()])
+    nobodys = UUID(int=7)
+    tokens = [before.token, good.token, stale.token - 1, good.token, 1]
+    plain = Plain([before.run_id, good.run_id, stale.run_id, good.run_id, nobodys], tokens)
+    taken = await core.completer.report([], plain=plain)
+    assert taken == Taken([before.run_id, good.run_id, good.run_id], [stale.run_id, nobodys])
+    assert stale.run_id in core.leader.ready
+    assert core.told.total(Name.RUNS_SUCCEEDED) == 2
+
+
+async def test_plain_and_other_reports_share_a_commit(core: Core) -> None:
+    held = [await core.started() for _ in range(4)]
+    reports = [held[1].report(result="1"), held[2].report(Outcome.FAILED)]
+    plain = Plain([held[0].run_id], [held[0].token])
+    both = await asyncio.gather(
+        core.completer.report(reports, plain=plain),
+        core.completer.report([held[3].report()], plain=Plain([held[3].run_id], [held[3].token - 1])),
+    )
+    assert (set(both[0].accepted), both[0].lost) == ({each.run_id for each in held[:3]}, [])
+    assert both[1] == Taken([held[3].run_id], [held[3].run_id])

@@ -122,14 +122,12 @@ async def test_no_more_than_the_slots_are_handed_out(core: Core) -> None:
 
 
 async def test_who_waits_together_is_served_by_one_claim(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
-    claims: list[list[int]] = []
+    claims: list[list[str]] = []
     claim = runs.claim
 
-    async def counted(
-        connection: object, ids: list[UUID], workers: list[str], requests: list[int], *rest: object
-    ) -> object:
-        claims.append(list(requests))
-        return await claim(connection, ids, workers, requests, *rest)  # type: ignore[arg-type]
+    async def counted(connection: object, ids: list[UUID], workers: list[str], *rest: object) -> object:
+        claims.append(list(workers))
+        return await claim(connection, ids, workers, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(runs, "claim", counted)
     made = await core.job()
@@ -137,7 +135,7 @@ async def test_who_waits_together_is_served_by_one_claim(core: Core, monkeypatch
     await until_it_waits(core, 4)
     await core.make(*(made.by_hand(core.clock.now()) for _ in range(8)))
     leases = await asyncio.gather(*waiting)
-    assert claims == [[0, 0, 1, 1, 2, 2, 3, 3]]
+    assert claims == [["w0", "w0", "w1", "w1", "w2", "w2", "w3", "w3"]]
     assert [len(each) for each in leases] == [2, 2, 2, 2]
     assert len({lease["run_id"] for each in leases for lease in each}) == 8
     assert [{lease["run_id"] for lease in each} for each in leases] == [

@@ -128,11 +128,11 @@ async def test_a_claim_whose_answer_was_lost_is_a_lease(core: Core) -> None:
     await builders.until(core.leader.ready.has_queued)
     async with core.database.connection() as connection:
         terms = core.leader.named_terms()
-        (grant,) = await runs.claim(connection, [row.id], ["w1"], [0], timedelta(seconds=15), terms)
+        (claimed,) = await runs.claim(connection, [row.id], ["w1"], timedelta(seconds=15), terms)
     assert await sweep(core) == (1, 0)
     run = core.leader.ready.leases.get(row.id)
     assert run is not None
-    assert (run.worker_id, run.token) == ("w1", grant.tokens[0])
+    assert (run.worker_id, run.token) == ("w1", claimed[1])
     assert await core.lease_now() == []
 
 
@@ -145,10 +145,10 @@ async def test_a_claim_whose_answer_was_lost_lets_no_held_run_go(core: Core) -> 
     await builders.until(lambda: core.leader.ready.runs[second.id].phase is Phase.HELD)
     async with core.database.connection() as connection:
         terms = core.leader.named_terms()
-        (grant,) = await runs.claim(connection, [first.id], ["w1"], [0], timedelta(seconds=15), terms)
+        (claimed,) = await runs.claim(connection, [first.id], ["w1"], timedelta(seconds=15), terms)
     assert await sweep(core) == (1, 0)
     assert core.leader.ready.runs[second.id].phase is Phase.HELD
-    held = builders.Started(first.id, grant.tokens[0], made)
+    held = builders.Started(first.id, claimed[1], made)
     await core.completer.report([held.report()])
     assert [lease["run_id"] for lease in await core.lease()] == [str(second.id)]
 
@@ -228,7 +228,7 @@ async def test_a_run_whose_end_is_committed_and_not_told_yet_is_not_dropped(
         await runs.succeed(connection, [held.run_id], [held.token], [None], [None])
 
     async def told() -> None:
-        core.completer._forget(held.run_id, Name.RUNS_SUCCEEDED)
+        core.completer._forget([held.run_id], Name.RUNS_SUCCEEDED)
 
     during(monkeypatch, "load", told)
     assert await sweep(core) == (0, 0)

@@ -54,9 +54,9 @@ async def test_each_end_is_counted_once(core: Core, tally: Tally) -> None:
     await core.completer.report([succeeded[0].report()])  # a repeat
     expected = {"succeeded": 2, "failed": 1, "dead": 1, "interrupted": 1}
     assert {outcome: count for (_, outcome), count in tally.outcomes.items()} == expected
-    assert sum(tally.duration["mail"]) == 5
-    assert tally.duration["mail"][bucket_of(3)] == 5
-    assert tally.duration_sum["mail"] == pytest.approx(15)
+    ended = tally.by_queue["mail"]
+    assert (ended.count, sum(ended.duration_ms), ended.duration_ms[bucket_of(3)]) == (5, 5, 5)
+    assert ended.duration_sum == pytest.approx(15)
 
 
 async def test_counts_are_written_by_minute_and_added_up(core: Core, tally: Tally) -> None:
@@ -98,12 +98,12 @@ async def test_the_lag_of_the_start_is_counted(core: Core, tally: Tally) -> None
     (lease,) = await core.lease()
     run = next(iter(core.leader.ready.leases.all()))
     assert str(run.id) == lease["run_id"]
-    tally.ended(run, Name.RUNS_SUCCEEDED)
-    assert tally.start_lag["default"][bucket_of(2)] == 1
-    assert tally.start_lag_sum["default"] == pytest.approx(2)
+    tally.ended([run], Name.RUNS_SUCCEEDED)
+    assert tally.by_queue["default"].lag_ms[bucket_of(2)] == 1
+    assert tally.by_queue["default"].lag_sum == pytest.approx(2)
 
 
 async def test_an_end_of_a_run_that_never_started_has_no_duration(core: Core, tally: Tally) -> None:
-    tally.ended(a_run(queue="mail"), Name.RUNS_CANCELLED)
-    assert tally.duration_sum["mail"] == 0
+    tally.ended([a_run(queue="mail")], Name.RUNS_CANCELLED)
+    assert tally.by_queue["mail"].duration_sum == 0
     assert tally.outcomes == {("mail", "cancelled"): 1}

@@ -110,8 +110,8 @@ async def loaded(loaded_url: str) -> AsyncIterator[Loaded]:
     taken = await shards.take(connection, "node-1", builders.LONG, SHARDS)
     terms = Terms(list(taken), list(taken.values()))
     ids = [row["id"] for row in await connection.fetch("SELECT id FROM runs ORDER BY random()")]
-    grants = await runs.claim(connection, ids[:BATCH], ["w1"] * BATCH, [0] * BATCH, LEASE, terms)
-    running = [runs.Held(*held) for grant in grants for held in zip(grant.ids, grant.tokens, strict=True)]
+    claimed = await runs.claim(connection, ids[:BATCH], ["w1"] * BATCH, LEASE, terms)
+    running = [runs.Held(*row[:2]) for row in claimed]
     yield Loaded(connection, terms, ids[BATCH : 2 * BATCH], running)
     await undone.rollback()
     await connection.close()
@@ -181,8 +181,7 @@ async def test_timers_are_fired_by_key(loaded: Loaded, mode: plans.Mode) -> None
 async def test_runs_are_claimed_by_key(loaded: Loaded, mode: plans.Mode) -> None:
     async def work(connection: Any) -> None:
         workers = [f"w{number % 7}" for number in range(BATCH)]
-        grants = await runs.claim(connection, loaded.waiting, workers, [0] * BATCH, LEASE, loaded.terms)
-        assert sum(len(grant.ids) for grant in grants) == BATCH
+        assert len(await runs.claim(connection, loaded.waiting, workers, LEASE, loaded.terms)) == BATCH
 
     check((await loaded.explain(work, mode))["claim"], reads={"runs_pkey", "jobs_pkey"}, pages_a_row=PAGES_WRITTEN)
 
@@ -192,7 +191,7 @@ async def test_runs_that_gave_nothing_back_end_by_key(loaded: Loaded, mode: plan
     ids, tokens = [held.id for held in loaded.running], [held.token for held in loaded.running]
 
     async def work(connection: Any) -> None:
-        assert len(await runs.succeed(connection, ids, tokens, [None] * BATCH, [None] * BATCH)) == BATCH
+        assert await runs.succeed_plain(connection, ids, tokens) == BATCH
 
     check((await loaded.explain(work, mode))["succeed_plain"], reads={"runs_pkey"}, pages_a_row=PAGES_WRITTEN)
 
@@ -240,7 +239,7 @@ async def test_a_claim_stays_on_its_page(database_url: str, record_property: Cal
         ids = [row["id"] for row in await connection.fetch("SELECT id FROM runs ORDER BY random()")]
         for first in range(0, WAITING, BATCH):
             batch = ids[first : first + BATCH]
-            await runs.claim(connection, batch, ["worker-1"] * BATCH, [0] * BATCH, LEASE, terms)
+            await runs.claim(connection, batch, ["worker-1"] * BATCH, LEASE, terms)
         await connection.execute("SELECT pg_stat_force_next_flush()")
         updated, hot = await connection.fetchrow(
             "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'runs'"

@@ -14,7 +14,7 @@ import pytest
 
 from horarium.domain import ids
 from horarium.store import runs
-from horarium.store.runs import Finish, Held, RunRow, WaitAgain
+from horarium.store.runs import Claimed, Finish, Held, RunRow, WaitAgain
 from horarium.store.timers import Terms
 from tests import builders
 from tests.builders import SHARD, Job
@@ -37,12 +37,9 @@ async def make(connection: asyncpg.Connection, job: Job, count: int = 1, **own: 
     return rows
 
 
-async def claim(
-    connection: asyncpg.Connection, terms: Terms, *ids: UUID, worker: str = "w1", request: int = 0
-) -> list[Held]:
+async def claim(connection: asyncpg.Connection, terms: Terms, *ids: UUID, worker: str = "w1") -> list[Held]:
     """Claim runs for one worker."""
-    grants = await runs.claim(connection, ids, [worker] * len(ids), [request] * len(ids), LEASE, terms)
-    return [Held(*held) for grant in grants for held in zip(grant.ids, grant.tokens, strict=True)]
+    return [Held(*row[:2]) for row in await runs.claim(connection, ids, [worker] * len(ids), LEASE, terms)]
 
 
 async def started(connection: asyncpg.Connection, terms: Terms, job: Job, **own: Any) -> Held:
@@ -83,10 +80,10 @@ async def test_what_a_run_has_of_its_own_is_kept_beside_plain_ones(connection: a
 
 async def test_claiming_starts_an_attempt(connection: asyncpg.Connection, terms: Terms, job: Job) -> None:
     (row,) = await make(connection, job)
-    (grant,) = await runs.claim(connection, [row.id], ["w1"], [7], LEASE, terms)
-    assert (grant.request, grant.ids, grant.attempts, grant.timeouts) == (7, [row.id], [1], [77])
-    lease = json.loads(grant.leases[0])
-    assert (lease["fencing_token"], lease["payload"], lease["lease_s"]) == (grant.tokens[0], {"of": "job"}, 15)
+    (found,) = await runs.claim(connection, [row.id], ["w1"], LEASE, terms)
+    claimed = Claimed(*found)
+    assert (claimed.id, claimed.attempt, claimed.timeout_s, claimed.payload) == (row.id, 1, 77, '{"of": "job"}')
+    assert (claimed.scheduled_for, claimed.trigger) == (AT, row.trigger)
     stored = await live(connection, row.id)
     assert stored is not None
     assert (stored["state"], stored["attempt"], stored["worker_id"]) == ("running", 1, "w1")
@@ -106,8 +103,7 @@ async def test_a_run_claimed_ahead_of_its_instant_starts_at_it(
 
 async def test_one_claim_serves_many_workers(connection: asyncpg.Connection, terms: Terms, job: Job) -> None:
     made = [row.id for row in await make(connection, job, 4)]
-    grants = await runs.claim(connection, made, ["a", "b", "a", "b"], [0, 1, 0, 1], LEASE, terms)
-    assert {grant.request: set(grant.ids) for grant in grants} == {0: {made[0], made[2]}, 1: {made[1], made[3]}}
+    assert len(await runs.claim(connection, made, ["a", "b", "a", "b"], LEASE, terms)) == 4
     rows = await runs.of_job(connection, job.id)
     assert {row["id"]: row["worker_id"] for row in rows} == dict(zip(made, "abab", strict=True))
 
@@ -162,11 +158,14 @@ async def test_success_moves_the_row_to_history(connection: asyncpg.Connection, 
     assert await runs.succeed(connection, [plain.id], [plain.token], [None], [None]) == [plain]
     given = ([told.id], [told.token], ['{"a": 1.10}'], ['{"fraction": 1}'])
     assert await runs.succeed(connection, *given) == [told]
-    rows = [await ended(connection, held.id) for held in (plain, told)]
+    bare = await started(connection, terms, job)
+    assert await runs.succeed_plain(connection, [bare.id], [bare.token]) == 1
+    rows = [await ended(connection, held.id) for held in (plain, told, bare)]
     kept = [(row["state"], row["result"], row["progress"], row["attempt"], row["worker_id"]) for row in rows if row]
     assert kept == [
         ("succeeded", None, None, 1, "w1"),
         ("succeeded", '{"a": 1.10}', '{"fraction": 1}', 1, "w1"),
+        ("succeeded", None, None, 1, "w1"),
     ]
     assert await runs.of_job(connection, job.id) == []
 
@@ -179,6 +178,8 @@ async def test_a_stale_token_ends_nothing(
     (waiting,) = await make(connection, job)
     given = ([held.id, waiting.id], [held.token - 1, 0], [result, result], [None, None])
     assert await runs.succeed(connection, *given) == []
+    assert await runs.succeed_plain(connection, *given[:2]) == 0
+    assert await runs.ended_under(connection, *given[:2]) == set()
     assert await ended(connection, held.id) is None
     await runs.finish(connection, [Finish(held.id, held.token - 1, "dead", "e", None, None, 1, False)])
     await runs.wait_again(connection, [WaitAgain(held.id, held.token - 1, AT, 1, 0, None, False)])
@@ -391,6 +392,6 @@ async def test_a_claim_and_a_success_join_runs_with_no_list(
 ) -> None:
     """`runs` is empty most of the time: joined with a list, it may be planned as a comparison of each row with each id."""
     made = [row.id for row in await make(connection, job, 1_000)]
-    arguments = (made, "{}", "w1", LEASE, terms.shards, terms.terms, "15")
+    arguments = (made, "{}", "w1", LEASE, terms.shards, terms.terms)
     assert scanned_lists(await planned(connection, runs.SQL.claim, *arguments)) == {"mine"}
     assert scanned_lists(await planned(connection, runs.SQL.succeed_plain, made, [1] * len(made))) == set()

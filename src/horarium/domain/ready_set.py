@@ -7,7 +7,7 @@ Losing this memory loses nothing: it is rebuilt from the rows.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
@@ -161,6 +161,10 @@ class ReadySet:
         del self.runs[run_id]
         self._discount_live(run)
         return run
+
+    def all_gone(self, run_ids: Sequence[UUID]) -> list[LiveRun]:
+        """`gone` for many; returns the ones that were known."""
+        return [run for run_id in run_ids if (run := self.gone(run_id)) is not None]
 
     def relabel(self, run: LiveRun, queue: str, target_key: str, priority: int) -> None:
         """An edit moved a waiting run to another queue, target or priority."""

@@ -1,6 +1,6 @@
 """The worker's side of a node: `/v1/worker`, by hand on ASGI, since these four routes carry every run.
 
-A request is read, decoded by msgspec and handed to a duty; the leases of an answer were built by the database and are passed
+A request is read, decoded by msgspec and handed to a duty; the leases of an answer come as texts and are passed
 on as they are. A worker whose connection breaks while it waits is noticed, so that nothing is claimed for it.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from horarium.domain.lanes import Wanted
 from horarium.domain.outcome import Outcome
 from horarium.gateway import reading
 from horarium.protocol import messages
-from horarium.services.completer import Completer, Report, clean
+from horarium.services.completer import Completer, Plain, Report, clean
 from horarium.services.dispatcher import Dispatcher
 from horarium.services.leader import Leader
 from horarium.services.reaper import Reaper
@@ -43,7 +44,7 @@ class WorkerCalls:
         self._registry = registry
 
     async def lease(self, actor: Actor, body: bytes) -> bytes:
-        """Long poll: runs for a worker, each lease as the database built it."""
+        """Long poll: runs for a worker, each lease as text."""
         request = reading.decode(messages.lease_requests, body)
         _check_texts(request)
         self._registry.asked(actor.tenant_id, request)
@@ -84,17 +85,28 @@ class WorkerCalls:
         """How attempts ended; answered when it is durable."""
         request = reading.decode(messages.report_requests, body)
         self._registry.beat(request.worker.id)
-        reports = [_report(result) for result in request.results]
-        if _tenant_of(actor) is not None and any(self._is_loading(report.run_id) for report in reports):
-            # Whose run it is cannot be told yet: the report is not placed, and its worker repeats it.
-            raise errors.UnavailableError("this node is taking over the run's shard: report again")
-        foreign = {report.run_id for report in reports if not self._may_end(report, actor)}
-        if foreign:
-            reports = [report for report in reports if report.run_id not in foreign]
+        plain, reports = _sorted(request.results)
+        foreign: list[UUID] = []
+        if _tenant_of(actor) is not None or not _are_tokens(plain, reports):
+            plain, reports, foreign = self._sifted(plain, reports, actor)
         logs = [row for result in request.results if result.logs for row in self._log_rows(result, actor)]
-        taken = await self._completer.report(reports, logs)
+        taken = await self._completer.report(reports, logs, plain)
+        if not taken.lost and not foreign:
+            return messages.encode(messages.ReportResponse([result.run_id for result in request.results]))
         lost = [str(run_id) for run_id in (*taken.lost, *foreign)]
         return messages.encode(messages.ReportResponse([str(run_id) for run_id in taken.accepted], lost))
+
+    def _sifted(self, plain: Plain, reports: list[Report], actor: Actor) -> tuple[Plain, list[Report], list[UUID]]:
+        """Apart from the rest: runs that this actor cannot end, and tokens that no claim ever gave."""
+        run_ids = [*plain.ids, *(report.run_id for report in reports)]
+        if _tenant_of(actor) is not None and any(map(self._is_loading, run_ids)):
+            # Whose run it is cannot be told yet: the report is not placed, and its worker repeats it.
+            raise errors.UnavailableError("this node is taking over the run's shard: report again")
+        foreign = {run_id for run_id, token in zip(*plain, strict=True) if not self._may_end(run_id, token, actor)}
+        foreign |= {report.run_id for report in reports if not self._may_end(report.run_id, report.token, actor)}
+        own = [held for held in zip(*plain, strict=True) if held[0] not in foreign]
+        kept = Plain([run_id for run_id, _ in own], [token for _, token in own])
+        return kept, [report for report in reports if report.run_id not in foreign], list(foreign)
 
     async def stop(self, actor: Actor, body: bytes) -> bytes:
         """A worker says goodbye."""
@@ -105,8 +117,8 @@ class WorkerCalls:
     def _is_loading(self, run_id: UUID) -> bool:
         return bool(self._leader.unloaded) and ids.shard_of(run_id) in self._leader.unloaded
 
-    def _may_end(self, report: Report, actor: Actor) -> bool:
-        return 0 <= report.token <= MAX_INT64 and self._is_of_tenant(report.run_id, actor)
+    def _may_end(self, run_id: UUID, token: int, actor: Actor) -> bool:
+        return 0 <= token <= MAX_INT64 and self._is_of_tenant(run_id, actor)
 
     def _is_of_tenant(self, run_id: UUID, actor: Actor) -> bool:
         """A worker's key has one tenant: it cannot end another tenant's run, whatever token it names."""
@@ -145,9 +157,26 @@ def _leases(leases: list[str], *, drain: bool = False) -> bytes:
     return ('{"leases":[' + ",".join(leases) + ('],"drain":true}' if drain else "]}")).encode()
 
 
+def _sorted(results: Sequence[messages.Result]) -> tuple[Plain, list[Report]]:
+    """Plain successes as columns, everything else as reports."""
+    plain = Plain([], [])
+    reports = []
+    for result in results:
+        if result.outcome == "succeeded" and result.result is msgspec.UNSET and result.progress is None:
+            plain.ids.append(_uuid(result.run_id))
+            plain.tokens.append(result.fencing_token)
+        else:
+            reports.append(_report(result))
+    return plain, reports
+
+
+def _are_tokens(plain: Plain, reports: Sequence[Report]) -> bool:
+    """Whether all tokens are numbers that a claim can have given."""
+    tokens = plain.tokens + [report.token for report in reports] if reports else plain.tokens
+    return not tokens or (min(tokens) >= 0 and max(tokens) <= MAX_INT64)
+
+
 def _report(result: messages.Result) -> Report:
-    if result.outcome == "succeeded" and result.progress is None:
-        return Report(_uuid(result.run_id), result.fencing_token, Outcome.SUCCEEDED, _safe_json(result.result))
     error = None
     if result.error is not None:
         error = {

@@ -32,7 +32,7 @@ COMMITS_AT_ONCE = 2
 RESULTS_PER_COMMIT = 2_000
 KEPT_FAILURES = 50
 
-Ended = Callable[[LiveRun, Name], None]
+Ended = Callable[[Sequence[LiveRun], Name], None]
 
 
 class Report(NamedTuple):
@@ -56,6 +56,16 @@ class Report(NamedTuple):
         return runs.Held(self.run_id, self.token)
 
 
+class Plain(NamedTuple):
+    """Attempts that succeeded and gave nothing back, as columns: most reports, so no object is made of each."""
+
+    ids: list[UUID]
+    tokens: list[int]
+
+
+NOTHING_PLAIN = Plain([], [])
+
+
 class Taken(NamedTuple):
     """Which reports counted, and which came too late."""
 
@@ -69,7 +79,20 @@ class Request:
 
     reports: Sequence[Report]
     logs: Sequence[run_logs.LogRow]
+    plain: Plain
     answer: asyncio.Future[Taken]
+
+    def answered(self, accepted: set[runs.Held], *, all_plain: bool) -> Taken:
+        """Which of these reports counted; `all_plain`: every plain one did."""
+        taken = Taken([], [])
+        held = [report.held for report in self.reports]
+        if all_plain:
+            taken.accepted.extend(self.plain.ids)
+        else:
+            held += map(runs.Held, *self.plain)
+        for each in held:
+            (taken.accepted if each in accepted else taken.lost).append(each.id)
+        return taken
 
 
 @dataclass(slots=True)
@@ -92,11 +115,13 @@ class Completer:
         self._events = events
         self._requests: list[Request] = []
         self._commits: set[asyncio.Task[None]] = set()
-        self.on_ended: Ended = lambda run, name: None
+        self.on_ended: Ended = lambda ended, name: None
 
-    async def report(self, reports: Sequence[Report], logs: Sequence[run_logs.LogRow] = ()) -> Taken:
+    async def report(
+        self, reports: Sequence[Report], logs: Sequence[run_logs.LogRow] = (), plain: Plain = NOTHING_PLAIN
+    ) -> Taken:
         """Take in reports; returns when they are durable. Raises UnavailableError when the database cannot be asked."""
-        request = Request(reports, logs, asyncio.get_running_loop().create_future())
+        request = Request(reports, logs, plain, asyncio.get_running_loop().create_future())
         self._requests.append(request)
         self._commit_next()
         return await request.answer
@@ -131,7 +156,7 @@ class Completer:
     def _next_batch(self) -> list[Request]:
         size = 0
         for count, request in enumerate(self._requests):
-            size += len(request.reports)
+            size += len(request.reports) + len(request.plain.ids)
             if count and size > RESULTS_PER_COMMIT:
                 break
         else:
@@ -145,47 +170,65 @@ class Completer:
 
     async def _commit(self, batch: list[Request]) -> None:
         try:
-            accepted = await self._take_in(batch)
+            accepted, all_plain = await self._take_in(batch)
         except Exception as error:  # noqa: BLE001 - each caller is told; none is left waiting
             for request in batch:
                 if not request.answer.done():
                     request.answer.set_exception(error)
             return
         for request in batch:
-            good = [report.run_id for report in request.reports if report.held in accepted]
-            late = [report.run_id for report in request.reports if report.held not in accepted]
-            taken = Taken(good, late)
             if not request.answer.done():
-                request.answer.set_result(taken)
+                request.answer.set_result(request.answered(accepted, all_plain=all_plain))
 
-    async def _take_in(self, batch: list[Request]) -> set[runs.Held]:
-        """Split by outcome: success is one statement, the others need a decision each."""
+    async def _take_in(self, batch: list[Request]) -> tuple[set[runs.Held], bool]:
+        """Split by outcome: success is one statement, the others need a decision each.
+
+        Returns what counted, and whether every plain success did; these are then not in the set.
+        """
         # One report for each attempt: of two that name the same run and token the first one counts.
         reports = {report.held: report for request in reversed(batch) for report in reversed(request.reports)}
         good = [report for report in reports.values() if report.outcome is Outcome.SUCCEEDED]
         others = {held: report for held, report in reports.items() if report.outcome is not Outcome.SUCCEEDED}
         logs = [row for request in batch for row in request.logs]
+        plain = _joined(batch)
         accepted: set[runs.Held] = set()
+        late: list[runs.Held] = []
+        ended = await self._succeed_plain(plain) if plain.ids else None
+        if ended is not None:
+            accepted |= ended
+            late = [held for held in map(runs.Held, *plain) if held not in ended]
         if good:
             accepted.update(await self._succeed(good))
         if others:
             accepted.update(await self._decide(others))
-        late = [held for held in reports if held not in accepted]
+        late += [held for held in reports if held not in accepted]
         if late or logs:
             accepted |= await self._look_again(late, logs)
-        return accepted
+        return accepted, ended is None
+
+    async def _succeed_plain(self, plain: Plain) -> set[runs.Held] | None:
+        """End runs that gave nothing back. None: all were held under their tokens, as they mostly are; else those that were."""
+        async with self._database.connection() as connection:
+            count = await runs.succeed_plain(connection, plain.ids, plain.tokens)
+            all_ended = count == len(plain.ids)
+            ended = None if all_ended else await runs.ended_under(connection, plain.ids, plain.tokens)
+        self._forget(plain.ids if ended is None else [held.id for held in ended], Name.RUNS_SUCCEEDED)
+        self._tell_succeeded(count)
+        return ended
 
     async def _succeed(self, reports: list[Report]) -> list[runs.Held]:
         try:
             ended = await self._end_succeeded(reports)
         except (asyncpg.DataError, asyncpg.ProgramLimitExceededError):
             ended = [held for report in reports for held in await self._succeed_alone(report)]
-        for held in ended:
-            self._forget(held.id, Name.RUNS_SUCCEEDED)
-        if ended:
-            self._events.tell(Name.RUNS_SUCCEEDED, count=len(ended))
-            self._leader.on_ready()
+        self._forget([held.id for held in ended], Name.RUNS_SUCCEEDED)
+        self._tell_succeeded(len(ended))
         return ended
+
+    def _tell_succeeded(self, count: int) -> None:
+        if count:
+            self._events.tell(Name.RUNS_SUCCEEDED, count=count)
+            self._leader.on_ready()
 
     async def _end_succeeded(self, reports: Sequence[Report]) -> list[runs.Held]:
         ids = [report.run_id for report in reports]
@@ -235,12 +278,12 @@ class Completer:
         for row in effects.waiting:
             run = self._leader.ready.runs.get(row.id)
             if run is not None:
-                self.on_ended(run, effects.told[row.id])
+                self.on_ended([run], effects.told[row.id])
             at_front = row.id in effects.at_front
             self._leader.ready.wait_again(row.id, clocks.to_seconds(row.ready_at), row.attempt, at_front=at_front)
             self._leader.progress.pop(row.id, None)
         for finished in effects.finished:
-            self._forget(finished.id, effects.told[finished.id])
+            self._forget([finished.id], effects.told[finished.id])
         by_name: dict[Name, list[UUID]] = {}
         for run_id, name in effects.told.items():
             by_name.setdefault(name, []).append(run_id)
@@ -248,11 +291,25 @@ class Completer:
             self._events.tell(name, count=len(run_ids), run_ids=run_ids)
         self._leader.on_ready()
 
-    def _forget(self, run_id: UUID, name: Name) -> None:
-        run = self._leader.ready.gone(run_id)
-        self._leader.progress.pop(run_id, None)
-        if run is not None:
-            self.on_ended(run, name)
+    def _forget(self, run_ids: Sequence[UUID], name: Name) -> None:
+        leader = self._leader
+        if leader.progress:
+            for run_id in run_ids:
+                leader.progress.pop(run_id, None)
+        ended = leader.ready.all_gone(run_ids)
+        if ended:
+            self.on_ended(ended, name)
+
+
+def _joined(batch: Sequence[Request]) -> Plain:
+    """The plain successes of all requests."""
+    if len(batch) == 1:
+        return batch[0].plain
+    joined = Plain([], [])
+    for request in batch:
+        joined.ids.extend(request.plain.ids)
+        joined.tokens.extend(request.plain.tokens)
+    return joined
 
 
 def _decide_one(report: Report, row: asyncpg.Record, now: datetime, effects: Effects) -> None:

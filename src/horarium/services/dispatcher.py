@@ -17,6 +17,7 @@ from horarium import errors
 from horarium.domain.lanes import Wanted
 from horarium.domain.run import LiveRun
 from horarium.events import Events, Name
+from horarium.protocol.lease_text import lease_text
 from horarium.services.leader import Leader
 from horarium.services.releaser import Releaser
 from horarium.store import runs
@@ -57,6 +58,34 @@ class Batch:
     waiters: list[Waiter] = field(default_factory=list)
     runs: list[LiveRun] = field(default_factory=list)
     requests: list[int] = field(default_factory=list)
+
+
+class Answer:
+    """The leases that one request gets, as JSON texts; and the attempts that it cannot get: `held` is (run, token).
+
+    `homeless`: the worker has gone, or the answer is full; `oversize`: no answer could carry the run.
+    """
+
+    __slots__ = ("gone", "granted", "homeless", "leases", "oversize", "size")
+
+    def __init__(self, gone: bool) -> None:
+        self.gone = gone
+        self.leases: list[str] = []
+        self.granted: list[tuple[UUID, int]] = []
+        self.homeless: list[tuple[UUID, int]] = []
+        self.oversize: list[tuple[UUID, int]] = []
+        self.size = 0
+
+    def add(self, run_id: UUID, token: int, text: str) -> None:
+        """A run was claimed for this request."""
+        self.size += len(text)
+        if self.size <= MAX_RESPONSE_BYTES and not self.gone:
+            self.leases.append(text)
+            self.granted.append((run_id, token))
+        elif len(text) > MAX_RESPONSE_BYTES:
+            self.oversize.append((run_id, token))
+        else:
+            self.homeless.append((run_id, token))
 
 
 class Dispatcher:
@@ -245,16 +274,14 @@ class Dispatcher:
         terms = self._leader.named_terms()
         try:
             async with self._database.connection() as connection:
-                grants = await runs.claim(
-                    connection, [run.id for run in batch.runs], workers, batch.requests, lease, terms
-                )
+                claimed = await runs.claim(connection, [run.id for run in batch.runs], workers, lease, terms)
         except errors.UnavailableError:
             await self._put_back(batch)
             return
         except Exception:
             await self._put_back(batch)
             raise
-        await self._grant(batch, grants)
+        await self._grant(batch, claimed)
 
     async def _put_back(self, batch: Batch) -> None:
         """The database could not be asked: after a pause the runs are ready again, and the workers wait on to the end."""
@@ -264,39 +291,36 @@ class Dispatcher:
         for waiter in batch.waiters:
             self.wait_on(waiter)
 
-    async def _grant(self, batch: Batch, grants: Sequence[runs.Grant]) -> None:
-        chosen = {run.id: run for run in batch.runs}
-        now, instant = self._leader.clock.monotonic(), self._leader.clock.time()
-        homeless: list[tuple[UUID, int]] = []
-        oversize: list[tuple[UUID, int]] = []
-        told = 0
-        for grant in grants:
-            waiter = batch.waiters[grant.request]
-            leases: list[str] = []
-            size = 0
-            gone = waiter.answer.done()
-            waiter.granted = list(zip(grant.ids, grant.tokens, strict=True))
-            for run_id, token, attempt, timeout_s, lease in zip(*grant[1:], strict=True):
-                run = chosen.pop(run_id)
-                run.lag_s = max(0.0, instant - run.ready_at)
-                self._leader.ready.granted(run, waiter.worker_id, token, attempt, timeout_s, now)
-                if run.ready_at > instant:
-                    # Claimed early. Worked out here and not by the database, so that the commit is not part of the lag.
-                    lease = f'{lease[:-1]},"start_in_s":{run.ready_at - instant:.6f}}}'
-                size += len(lease)
-                if len(lease) > MAX_RESPONSE_BYTES:
-                    oversize.append((run_id, token))
-                elif gone or size > MAX_RESPONSE_BYTES:
-                    homeless.append((run_id, token))
-                else:
-                    leases.append(lease)
-            told += len(leases)
-            self._answer(waiter, leases)
+    async def _grant(self, batch: Batch, claimed: Sequence[runs.Claimed]) -> None:
+        """Memory first, then the answers. What no worker gets any more, or can get, is given back."""
+        chosen = dict(zip((run.id for run in batch.runs), zip(batch.runs, batch.requests, strict=True), strict=True))
+        answers = [Answer(waiter.answer.done()) for waiter in batch.waiters]
+        ready, clock = self._leader.ready, self._leader.clock
+        now, instant = clock.monotonic(), clock.time()
+        lease_s = f"{ready.leases.lease_s:g}"
+        for run_id, token, attempt, timeout_s, nominal, trigger, name, target, payload in claimed:
+            run, request = chosen.pop(run_id)
+            # Worked out here and not by the database, so that the commit is not part of the lag.
+            early_s = run.ready_at - instant
+            run.lag_s = -early_s if early_s < 0 else 0.0
+            ready.granted(run, batch.waiters[request].worker_id, token, attempt, timeout_s, now)
+            text = lease_text(
+                run_id, run.job_id, token, attempt, timeout_s, nominal, trigger, name, target, payload, lease_s, early_s
+            )
+            answers[request].add(run_id, token, text)
+        for waiter, answer in zip(batch.waiters, answers, strict=True):
+            waiter.granted = answer.granted
+            self._answer(waiter, answer.leases)
+        for run, _ in chosen.values():
+            ready.gone(run.id)
+        await self._settle(answers)
+
+    async def _settle(self, answers: Sequence[Answer]) -> None:
+        """Tell what was handed out, and end what was not."""
+        told = sum(len(answer.leases) for answer in answers)
+        homeless = [held for answer in answers for held in answer.homeless]
+        oversize = [held for answer in answers for held in answer.oversize]
         self._adapt(homeless)
-        for run in chosen.values():
-            self._leader.ready.gone(run.id)
-        for waiter in batch.waiters:
-            self._answer(waiter, [])
         if told:
             self._events.tell(Name.RUNS_CLAIMED, count=told)
         if homeless and self.give_back:

@@ -97,20 +97,17 @@ class Metrics(Collector):
         yield skips
 
     def _histograms(self) -> Iterator[Family]:
-        tally = self._tally
         lag = HistogramMetricFamily(
             "horarium_start_lag_seconds", "From the due time to the hand-out to a worker.", labels=["queue"]
         )
         duration = HistogramMetricFamily(
             "horarium_run_duration_seconds", "From the hand-out to the report, by attempt.", labels=["queue"]
         )
-        for family, counts, sums in (
-            (lag, tally.start_lag, tally.start_lag_sum),
-            (duration, tally.duration, tally.duration_sum),
-        ):
-            for queue, buckets in list(counts.items()):
-                family.add_metric([queue], _cumulative(buckets), sums[queue])
-            yield family
+        for queue, ended in list(self._tally.by_queue.items()):
+            lag.add_metric([queue], _cumulative(ended.lag_ms), ended.lag_sum)
+            duration.add_metric([queue], _cumulative(ended.duration_ms), ended.duration_sum)
+        yield lag
+        yield duration
 
     def _depths(self) -> Iterator[Family]:
         depth = GaugeMetricFamily("horarium_queue_depth", "Live runs by queue and state.", labels=["queue", "state"])

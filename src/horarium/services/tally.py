@@ -7,7 +7,8 @@ from the pictures, not from the history.
 from __future__ import annotations
 
 import json
-import math
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,7 +20,8 @@ from horarium.store import rollups
 from horarium.store.database import Database
 
 WRITE_EVERY_S = 10.0
-BUCKETS = 24  # upper bounds 1 ms, 2 ms, 4 ms … 2.3 hours, and everything longer in the last
+BUCKETS = 24  # upper bounds 1 ms, 2 ms, 4 ms … 1.2 hours, and everything longer in the last
+BOUNDS_S = [2**i / 1000 for i in range(BUCKETS - 1)]  # bucket i: BOUNDS_S[i - 1] < seconds <= BOUNDS_S[i]
 
 OUTCOMES = {
     Name.RUNS_SUCCEEDED: "succeeded",
@@ -42,11 +44,13 @@ class Key(NamedTuple):
 
 @dataclass(slots=True)
 class Count:
-    """How many, and the histograms of lag and duration: runs in bucket i, upper bounds 2^i ms."""
+    """How many, the histograms of lag and duration (runs in bucket i, upper bounds 2^i ms), and their sums in seconds."""
 
     count: int = 0
     lag_ms: list[int] = field(default_factory=lambda: [0] * BUCKETS)
     duration_ms: list[int] = field(default_factory=lambda: [0] * BUCKETS)
+    lag_sum: float = 0.0
+    duration_sum: float = 0.0
 
 
 class Tally:
@@ -57,33 +61,29 @@ class Tally:
         self._leader = leader
         self._counts: dict[Key, Count] = {}
         self.outcomes: dict[tuple[str, str], int] = {}
-        self.start_lag: dict[str, list[int]] = {}
-        self.start_lag_sum: dict[str, float] = {}
-        self.duration: dict[str, list[int]] = {}
-        self.duration_sum: dict[str, float] = {}
+        self.by_queue: dict[str, Count] = {}
 
-    def ended(self, run: LiveRun, name: Name) -> None:
-        """An attempt ended."""
+    def ended(self, runs: Sequence[LiveRun], name: Name) -> None:
+        """Attempts ended, all of them just now and in the same way."""
         outcome = OUTCOMES.get(name, str(name))
-        minute = int(self._leader.clock.time() // 60)
-        key = Key(minute, run.tenant_id, run.queue, outcome, run.shard)
-        count = self._counts.get(key)
-        if count is None:
-            count = self._counts[key] = Count()
-        duration_s = self._leader.clock.monotonic() - run.started_at if run.started_at else 0.0
-        lag, duration = bucket_of(run.lag_s), bucket_of(duration_s)
-        count.count += 1
-        count.lag_ms[lag] += 1
-        count.duration_ms[duration] += 1
-        by_outcome = (run.queue, outcome)
-        self.outcomes[by_outcome] = self.outcomes.get(by_outcome, 0) + 1
-        if run.queue not in self.start_lag:
-            self.start_lag[run.queue], self.start_lag_sum[run.queue] = [0] * BUCKETS, 0.0
-            self.duration[run.queue], self.duration_sum[run.queue] = [0] * BUCKETS, 0.0
-        self.start_lag[run.queue][lag] += 1
-        self.start_lag_sum[run.queue] += run.lag_s
-        self.duration[run.queue][duration] += 1
-        self.duration_sum[run.queue] += duration_s
+        clock = self._leader.clock
+        minute, now = int(clock.time() // 60), clock.monotonic()
+        by_kind: dict[tuple[str, str, int], Count] = {}
+        for run in runs:
+            kind = (run.tenant_id, run.queue, run.shard)
+            count = by_kind.get(kind)
+            if count is None:
+                count = by_kind[kind] = Count()
+            duration_s = now - run.started_at if run.started_at else 0.0
+            count.count += 1
+            count.lag_ms[bucket_of(run.lag_s)] += 1
+            count.duration_ms[bucket_of(duration_s)] += 1
+            count.lag_sum += run.lag_s
+            count.duration_sum += duration_s
+        for (tenant_id, queue, shard), count in by_kind.items():
+            _merge(self._counts.setdefault(Key(minute, tenant_id, queue, outcome, shard), Count()), count)
+            self.outcomes[queue, outcome] = self.outcomes.get((queue, outcome), 0) + count.count
+            _merge(self.by_queue.setdefault(queue, Count()), count)
 
     async def run_once(self) -> float:
         """Write what was counted. What cannot be written now is added to the next time."""
@@ -101,7 +101,7 @@ class Tally:
 
 def bucket_of(seconds: float) -> int:
     """The bucket of a duration: i where 2^(i−1) ms < duration ≤ 2^i ms."""
-    return min(BUCKETS - 1, max(0, math.ceil(seconds * 1000) - 1).bit_length())
+    return bisect_left(BOUNDS_S, seconds)
 
 
 def _row(key: Key, count: Count) -> rollups.RollupRow:
@@ -112,5 +112,7 @@ def _row(key: Key, count: Count) -> rollups.RollupRow:
 
 def _merge(into: Count, other: Count) -> None:
     into.count += other.count
+    into.lag_sum += other.lag_sum
+    into.duration_sum += other.duration_sum
     into.lag_ms = [a + b for a, b in zip(into.lag_ms, other.lag_ms, strict=True)]
     into.duration_ms = [a + b for a, b in zip(into.duration_ms, other.duration_ms, strict=True)]

@@ -64,15 +64,21 @@ class EndedWaiting(NamedTuple):
     queue: str
 
 
-class Grant(NamedTuple):
-    """What one request for leases gets: parallel lists for the leader's memory, and each lease as JSON for the worker."""
+class Claimed(NamedTuple):
+    """One claimed run: what the leader's memory needs, then what only the worker needs.
 
-    request: int
-    ids: list[UUID]
-    tokens: list[int]
-    attempts: list[int]
-    timeouts: list[int]
-    leases: list[str]
+    `target` and `payload` are JSON texts as they were stored; `job_name` is None for nameless one-offs.
+    """
+
+    id: UUID
+    token: int
+    attempt: int
+    timeout_s: int
+    scheduled_for: datetime
+    trigger: str
+    job_name: str | None
+    target: str
+    payload: str
 
 
 class WaitAgain(NamedTuple):
@@ -118,40 +124,17 @@ async def insert(connection: asyncpg.Connection, rows: Sequence[RunRow]) -> None
 
 
 async def claim(
-    connection: asyncpg.Connection,
-    ids: Sequence[UUID],
-    workers: Sequence[str],
-    requests: Sequence[int],
-    lease: timedelta,
-    terms: Terms,
-) -> list[Grant]:
-    """Claim waiting runs for workers: attempt + 1, a new fencing token, a lease. Runs that are no longer waiting are left out."""
-    lease_s = f"{lease.total_seconds():g}"
-    others = {str(run_id): worker for run_id, worker in zip(ids, workers, strict=True) if worker != workers[0]}
-    row = await connection.fetchrow(
-        SQL.claim, ids, json.dumps(others), workers[0], lease, terms.shards, terms.terms, lease_s
-    )
-    return _by_request(row, dict(zip(ids, requests, strict=True)))
+    connection: asyncpg.Connection, ids: Sequence[UUID], workers: Sequence[str], lease: timedelta, terms: Terms
+) -> Sequence[Claimed]:
+    """Claim waiting runs, run i for worker i: attempt + 1, a new fencing token, a lease. Runs that no longer wait are left out.
 
-
-def _by_request(row: asyncpg.Record, request_of: dict[UUID, int]) -> list[Grant]:
-    """Share what a claim brought among the requests that it was made for."""
-    if not row["ids"]:
-        return []
-    if len(set(request_of.values())) == 1:
-        return [Grant(request_of[row["ids"][0]], *row)]
-    grants: dict[int, Grant] = {}
-    for run_id, token, attempt, timeout_s, lease in zip(*row, strict=True):
-        request = request_of[run_id]
-        grant = grants.get(request)
-        if grant is None:
-            grant = grants[request] = Grant(request, [], [], [], [], [])
-        grant.ids.append(run_id)
-        grant.tokens.append(token)
-        grant.attempts.append(attempt)
-        grant.timeouts.append(timeout_s)
-        grant.leases.append(lease)
-    return list(grants.values())
+    The rows have the shape of `Claimed` and are the driver's own: a tuple more for each run would cost what the claim does not.
+    """
+    usual = workers[0]
+    others = {str(run_id): worker for run_id, worker in zip(ids, workers, strict=True) if worker != usual}
+    named = json.dumps(others) if others else None
+    rows: Sequence[Claimed] = await connection.fetch(SQL.claim, ids, named, usual, lease, terms.shards, terms.terms)
+    return rows
 
 
 async def succeed(
@@ -161,10 +144,22 @@ async def succeed(
     results: Sequence[str | None],
     progress: Sequence[str | None],
 ) -> list[Held]:
-    """End runs as succeeded; returns the ones that were still held under their token."""
-    if not any(results) and not any(progress):
-        return [Held(*row) for row in await connection.fetch(SQL.succeed_plain, ids, tokens)]
+    """End runs as succeeded, each with its result; returns the ones that were still held under their token."""
     return [Held(*row) for row in await connection.fetch(SQL.succeed, ids, tokens, results, progress)]
+
+
+async def succeed_plain(connection: asyncpg.Connection, ids: Sequence[UUID], tokens: Sequence[int]) -> int:
+    """End runs as succeeded that gave nothing back; returns how many were still held under their token.
+
+    Mostly all of them: which ones, `ended_under` tells.
+    """
+    tag: str = await connection.execute(SQL.succeed_plain, ids, tokens)
+    return int(tag.rpartition(" ")[2])
+
+
+async def ended_under(connection: asyncpg.Connection, ids: Sequence[UUID], tokens: Sequence[int]) -> set[Held]:
+    """Of these attempts the ones under whose token a run has ended."""
+    return {Held(*row) for row in await connection.fetch(SQL.ended_under, ids, tokens)}
 
 
 async def lock_held(

@@ -16,38 +16,25 @@ ON CONFLICT (id) DO NOTHING;
 
 -- name: claim
 -- One claim for all workers that asked: the runs $1 go to worker $3, but for those that $2 names another worker for.
--- By primary key; HOT while fillfactor leaves room. The answer is built here, so that the server passes bytes on: ids,
--- tokens, attempts and time limits for the leader's memory, and the leases as JSON for the workers.
--- Only waiting rows of shards whose term is ours ($5, $6) are taken.
+-- By primary key; HOT while fillfactor leaves room. Only waiting rows of shards whose term is ours ($5, $6) are taken.
 -- The ids stand in a condition, and `runs` is joined with nothing: it is empty most of the time, statistics say so, and then
 -- whatever it is joined with is compared row by row, which took seconds for some hundred runs. OFFSET 0 keeps the look at the
 -- jobs a look by key for the same reason.
-WITH led AS MATERIALIZED (
-    SELECT array_agg(s.shard) AS shards
-    FROM shards s
-    JOIN unnest($5::smallint[], $6::bigint[]) AS mine(shard, term) ON mine.shard = s.shard AND mine.term = s.term
-), claimed AS (
+WITH claimed AS (
     UPDATE runs r
     SET state = 'running', attempt = attempt + 1, fencing_token = nextval('fencing_tokens'),
-        worker_id = coalesce($2::jsonb ->> r.id::text, $3::text),
+        worker_id = CASE WHEN $2::jsonb IS NULL THEN $3::text ELSE coalesce($2::jsonb ->> r.id::text, $3::text) END,
         started_at = greatest(now(), ready_at), lease_expires_at = now() + $4::interval
-    WHERE r.id = ANY($1::uuid[]) AND r.state = 'waiting' AND r.shard = ANY((SELECT shards FROM led)::smallint[])
+    WHERE r.id = ANY($1::uuid[]) AND r.state = 'waiting'
+      AND r.shard = ANY((SELECT array_agg(s.shard) FROM shards s
+                         JOIN unnest($5::smallint[], $6::bigint[]) AS mine(shard, term)
+                         ON mine.shard = s.shard AND mine.term = s.term)::smallint[])
     RETURNING r.id, r.job_id, r.attempt, r.fencing_token, r.scheduled_for, r.trigger, r.timeout_s, r.target, r.payload
-), leased AS (
-    SELECT c.id, c.job_id, c.attempt, c.fencing_token, c.scheduled_for, c.trigger, j.name,
-           coalesce(c.timeout_s, j.timeout_s) AS timeout_s, coalesce(c.target, j.target) AS target,
-           coalesce(c.payload, j.payload) AS payload
-    FROM claimed c
-    CROSS JOIN LATERAL (SELECT name, timeout_s, target, payload FROM jobs WHERE jobs.id = c.job_id OFFSET 0) AS j
 )
-SELECT coalesce(array_agg(id), '{}') AS ids, array_agg(fencing_token) AS tokens, array_agg(attempt) AS attempts,
-       array_agg(timeout_s) AS timeouts,
-       array_agg('{"run_id":"' || id || '","job_id":"' || job_id || '","job_name":' || coalesce(to_json(name)::text, 'null')
-                 || ',"attempt":' || attempt || ',"fencing_token":' || fencing_token || ',"trigger":"' || trigger
-                 || '","scheduled_for":' || left(to_json(scheduled_for AT TIME ZONE 'UTC')::text, -1)
-                 || 'Z","timeout_s":' || timeout_s || ',"lease_s":' || $7::text
-                 || ',"target":' || target || ',"payload":' || payload || '}') AS leases
-FROM leased;
+SELECT c.id, c.fencing_token, c.attempt, coalesce(c.timeout_s, j.timeout_s), c.scheduled_for, c.trigger, j.name,
+       coalesce(c.target, j.target), coalesce(c.payload, j.payload)
+FROM claimed c
+CROSS JOIN LATERAL (SELECT name, timeout_s, target, payload FROM jobs WHERE jobs.id = c.job_id OFFSET 0) AS j;
 
 -- name: succeed
 -- Ends runs that succeeded: out of the live rows, into history, in one statement, by (id, token). A stale token ends nothing.
@@ -71,7 +58,8 @@ WHERE coalesce(d.state, '') <> ''
 RETURNING id, fencing_token;
 
 -- name: succeed_plain
--- The same for runs that gave nothing back and told no progress: most of them.
+-- The same for runs that gave nothing back and told no progress: most of them. A token belongs to one claim of one run, so
+-- two conditions stand for the pairs. How many they were is the answer.
 WITH done AS (
     DELETE FROM runs r
     WHERE r.id = ANY($1::uuid[]) AND r.fencing_token = ANY($2::bigint[]) AND r.state = 'running'
@@ -81,8 +69,11 @@ INSERT INTO history (id, job_id, scheduled_for, ready_at, started_at, fencing_to
                      trigger, tenant_id, queue, target_key, worker_id, rerun_of, timeout_s, payload, target, retry, failures)
 SELECT id, job_id, scheduled_for, ready_at, started_at, fencing_token, job_version, shard, priority, attempt, 'succeeded',
        trigger, tenant_id, queue, target_key, worker_id, rerun_of, timeout_s, payload, target, retry, failures
-FROM done
-RETURNING id, fencing_token;
+FROM done;
+
+-- name: ended_under
+-- Of these attempts the ones whose run has ended under that very token. Index history_id.
+SELECT id, fencing_token FROM history WHERE id = ANY($1::uuid[]) AND fencing_token = ANY($2::bigint[]);
 
 -- name: lock_held
 -- The rows behind reports that need a decision, with the policy each was made under. By (id, token), in the order of their ids,
