@@ -100,17 +100,18 @@ class Server:
         assert self._process is not None
         return self._process.pid
 
-    def create(self) -> Self:
-        """Make a new cluster that trusts everybody on the loopback interface."""
-        self._make_folder()
-        options = ["--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]
+    def create(self, wal: Path | None = None) -> Self:
+        """Make a new cluster that trusts everybody on the loopback interface, with its log in a folder of its own."""
+        self._make_folder(self.data)
+        options = [] if wal is None else [f"--waldir={self._make_folder(wal)}"]
+        options += ["--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]
         processes.run([self._program("initdb"), "-D", str(self.data), f"--username={USER}", *options], self._place)
         self._single_user(f"CREATE DATABASE {USER}")
         return self
 
     def copy_of(self, primary: Server) -> Self:
         """Become a standby of a running server, known to it by this one's name."""
-        self._make_folder()
+        self._make_folder(self.data)
         source = f"host={ports.HOST} port={primary.port} user={USER} application_name={self.name}"
         command = [self._program("pg_basebackup"), "-D", str(self.data), "-d", source, "-R", "-X", "stream"]
         processes.run([*command, "--checkpoint=fast", "--no-sync"], self._place)
@@ -135,6 +136,8 @@ class Server:
 
     def is_ready(self) -> bool:
         """Whether the server of now takes connections, be it as a standby."""
+        if self._ended(0):
+            return False
         noted = postmaster_file.read(self.data)
         return noted is not None and noted.pid == self.pid and noted.status in {"ready", "standby"}
 
@@ -156,6 +159,12 @@ class Server:
         while any(Path(f"/proc/{pid}/cwd").exists() for pid in group[1:]):
             time.sleep(POLL_S)
 
+    def recover(self) -> None:
+        """Wait until it takes connections again; start it if it has ended."""
+        while not self.is_ready():
+            if self._ended(POLL_S):
+                self.start()
+
     def promote(self) -> None:
         """Make a standby the primary; returns when it takes writes."""
         processes.run([self._program("pg_ctl"), "promote", "-D", str(self.data), "-w"], self._place)
@@ -163,14 +172,12 @@ class Server:
     def _program(self, name: str) -> str:
         return self.programs.program(name)
 
-    def _make_folder(self) -> None:
-        self.data.mkdir(mode=0o700)
-        self.own(self.data)
-
-    def own(self, path: Path) -> None:
-        """Give a file to PostgreSQL's account."""
+    def _make_folder(self, folder: Path) -> Path:
+        """An empty folder that belongs to PostgreSQL's account."""
+        folder.mkdir(mode=0o700)
         if self._place.account is not None:
-            shutil.chown(path, self._place.account.uid, self._place.account.gid)
+            shutil.chown(folder, self._place.account.uid, self._place.account.gid)
+        return folder
 
     def _single_user(self, sql: str) -> None:
         script = self.data / "first.sql"

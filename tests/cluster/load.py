@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -52,19 +53,23 @@ class Client:
 
 async def survive(here: processes.Installation, fault: Fault) -> None:
     """Load, fault, load; then the books."""
-    client = await begin(here)
-    await fault()
-    await balanced(here, client)
+    async with under_load(here) as client:
+        await fault()
+        await balanced(here, client)
 
 
-async def begin(here: processes.Installation, jobs: int = JOBS) -> Client:
-    """A worker, every-second jobs, and a client; returns when all of them are under way."""
+@asynccontextmanager
+async def under_load(here: processes.Installation, jobs: int = JOBS) -> AsyncIterator[Client]:
+    """A worker, every-second jobs, and a client; all of them under way."""
     await here.start_worker()
     body = [{"name": f"tick-{n}", "schedule": "* * * * * *", "target": {"handler": "tick"}} for n in range(jobs)]
     await here.call("POST", "/v1/jobs:batch", body, expect=200)
     client = Client(here)
-    await client.acknowledges(100)
-    return client
+    try:
+        await client.acknowledges(100)
+        yield client
+    finally:
+        await client.stop()
 
 
 async def balanced(here: processes.Installation, client: Client) -> None:

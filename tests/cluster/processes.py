@@ -76,7 +76,7 @@ class Process:
 
     async def _keep(self, stream: asyncio.StreamReader) -> None:
         """Read on, so that the child never blocks; what it says goes to its log."""
-        with self._log.open("ab") as log:
+        with self._log.open("ab", buffering=0) as log:
             while line := await stream.readline():
                 log.write(line)
 
@@ -90,6 +90,11 @@ class Process:
         if self._child.returncode is None:
             self.send(signal.SIGKILL)
         await self._child.wait()
+
+    async def wait(self) -> int:
+        """Wait for its end; returns the exit status."""
+        assert self._child is not None
+        return await self._child.wait()
 
     async def stop(self) -> int:
         """SIGTERM, and wait for its end; returns the exit status."""

@@ -28,15 +28,15 @@ async def test_cut_refused_and_stopped_under_load(tmp_path: Path) -> None:
         here.rows_url = database.url
         try:
             server = await here.start_server()
-            client = await load.begin(here)
-            for _ in range(3):
-                await cut_all(database.url)
-                await client.acknowledges(20)
-            await refused_for_a_while(here, gate, client)
-            await asyncio.to_thread(database.stop, signal.SIGQUIT)
-            await asyncio.to_thread(database.start)
-            await load.balanced(here, client)
-            assert server.is_running
+            async with load.under_load(here) as client:
+                for _ in range(3):
+                    await cut_all(database.url)
+                    await client.acknowledges(20)
+                await refused_for_a_while(here, gate, client)
+                await asyncio.to_thread(database.stop, signal.SIGQUIT)
+                await asyncio.to_thread(database.start)
+                await load.balanced(here, client)
+                assert server.is_running
         finally:
             await here.close()
 

@@ -50,7 +50,7 @@ async def synchronous(primary: Server, standby: Server) -> None:
     await connection.execute("SELECT pg_reload_conf()")
 
     async def is_synchronous() -> bool:
-        return await connection.fetchval("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") == 1
+        return bool(await connection.fetchval("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'"))
 
     await waiting.until(is_synchronous, "the standby is synchronous")
     await connection.close()
@@ -62,8 +62,7 @@ async def test_the_server_follows_to_the_promoted_standby(
     pair: tuple[Server, Server], tmp_path: Path, fault: Fault
 ) -> None:
     primary, standby = pair
-    async with serving(tmp_path, postgres.url_of(pair)) as (here, server):
-        client = await load.begin(here)
+    async with serving(tmp_path, postgres.url_of(pair)) as (here, server), load.under_load(here) as client:
         assert await connections(primary) > 1
         await fault(primary, standby)
         here.rows_url = standby.url
