@@ -63,3 +63,21 @@ def empty_database_url(databases_of_run: databases.Session) -> Iterator[str]:
     url = databases_of_run.create_database(migrated=False)
     yield url
     databases_of_run.drop_database(url)
+
+
+@pytest.fixture
+def empty_database_urls(databases_of_run: databases.Session) -> Iterator[list[str]]:
+    """The addresses of two fresh databases with nothing in them, dropped after the test."""
+    urls = [databases_of_run.create_database(migrated=False) for _ in range(2)]
+    yield urls
+    for url in urls:
+        databases_of_run.drop_database(url)
+
+
+@pytest.fixture
+def database_urls(databases_of_run: databases.Session) -> Iterator[list[str]]:
+    """The addresses of two fresh databases with the newest schema, dropped after the test."""
+    urls = [databases_of_run.create_database() for _ in range(2)]
+    yield urls
+    for url in urls:
+        databases_of_run.drop_database(url)

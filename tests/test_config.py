@@ -194,3 +194,34 @@ def test_every_setting_has_a_sentence_and_stands_in_the_reference() -> None:
         assert field.description.endswith(".")
         assert f"| `{name}` |" in text, f"{name} is missing in {reference.name}"
         assert field.description in text, f"the sentence of {name} differs in {reference.name}"
+
+
+ONE, OTHER = "postgresql://u@h1,h2:5433/db?target_session_attrs=read-write", "postgres://u:p%2Cw@h3/db"
+
+
+def test_a_comma_ends_an_address_only_where_the_next_one_begins() -> None:
+    assert config.databases_in(ONE) == (("a", ONE),)
+    assert config.databases_in(f"{ONE},{OTHER}") == (("a", ONE), ("b", OTHER))
+    assert config.databases_in(f"main={ONE} , {OTHER},third-1={URL}") == (("main", ONE), ("b", OTHER), ("third-1", URL))
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (f"{ONE},{ONE}", "two databases with the same address"),
+        (f"b={ONE},{OTHER}", "two databases with the same name"),
+        (f"{ONE},postgresql://u@h:port/db", "database b: has a port"),
+        (",".join(f"postgresql://h{number}/db" for number in range(33)), "names 33 databases; there can be 32"),
+    ],
+)
+def test_a_wrong_list_of_databases_is_refused(text: str, fault: str) -> None:
+    (said,) = faults(database_url=text)
+    assert fault in said
+    assert "u@h" not in said
+
+
+def test_the_databases_may_be_a_list_in_the_file() -> None:
+    write(f'database_url = ["{ONE}", "{OTHER}"]')
+    settings = config.load().settings
+    assert [each.name for each in settings.databases] == ["a", "b"]
+    assert settings.home_url == ONE

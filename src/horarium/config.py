@@ -15,6 +15,7 @@ import difflib
 import ipaddress
 import os
 import re
+import string
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,11 +28,12 @@ import pydantic
 import pydantic_settings
 from pydantic.fields import FieldInfo
 
-from horarium import durations, errors
+from horarium import durations, errors, postgres_url
 
 PREFIX = "HORARIUM_"
 FILE_NAME = "horarium.toml"
-SECRETS = frozenset({"database_url"})
+SECRETS = frozenset({"database_url", "cluster_secret"})
+MOST_DATABASES = 32
 
 # Read by the command line, the SDK and the tests; not settings of the server.
 _OTHER_NAMES = frozenset({"URL", "API_KEY", "API_KEY_FILE", "PROFILE", "CONFIG"})
@@ -39,6 +41,9 @@ _OTHER_PREFIXES = ("TEST_", "BENCH_", "WORKER_")
 # Kubernetes announces a Service called `horarium` with HORARIUM_PORT=tcp://10.0.0.7:8080 and several more like it.
 _SERVICE_LINK_NAME = re.compile(r"SERVICE_(HOST|PORT\w*)|PORT_[0-9]+_(TCP|UDP)\w*")
 _SERVICE_LINK_VALUE = re.compile(r"(tcp|udp)://")
+# A comma ends an address only where the next one begins: an address may list the hosts of one database.
+_NEXT_DATABASE = re.compile(r"\s*,\s*(?=(?:[A-Za-z][A-Za-z0-9_-]*=)?postgres(?:ql)?://)")
+_DATABASE_NAME = re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,31})=(?=postgres(?:ql)?://)")
 
 
 def _to_duration(value: object) -> object:
@@ -53,6 +58,10 @@ def _to_list(value: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
+def _to_text(value: object) -> object:
+    return ",".join(map(str, value)) if isinstance(value, list) else value
+
+
 def _to_lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
@@ -64,9 +73,43 @@ def _to_base_path(value: str) -> str:
     return f"/{path}" if path else ""
 
 
+class DatabaseAddress(NamedTuple):
+    """One of the databases: what people call it, and where it is."""
+
+    name: str
+    url: str
+
+
+def databases_in(text: str) -> tuple[DatabaseAddress, ...]:
+    """The databases that a text names: `address`, or `address,address`, or `name=address,name=address`.
+
+    A comma ends an address only where the next one begins, for an address may list hosts. Databases without a name are called
+    a, b, c by their place. ValueError says what is wrong, and shows no part of an address.
+    """
+    parts = _NEXT_DATABASE.split(text.strip())
+    found = [
+        _database(part, string.ascii_lowercase[place % 26] * (1 + place // 26)) for place, part in enumerate(parts)
+    ]
+    if len(found) > MOST_DATABASES:
+        raise ValueError(f"names {len(found)} databases; there can be {MOST_DATABASES}")
+    for what, values in (("name", [each.name for each in found]), ("address", [each.url for each in found])):
+        if len(set(values)) < len(values):
+            raise ValueError(f"has two databases with the same {what}")
+    return tuple(found)
+
+
+def _database(text: str, usual_name: str) -> DatabaseAddress:
+    named = _DATABASE_NAME.match(text)
+    name, url = (named[1], text[named.end() :]) if named else (usual_name, text)
+    try:
+        postgres_url.parse(url)
+    except ValueError as error:
+        raise ValueError(str(error) if text == url and usual_name == "a" else f"database {name}: {error}") from None
+    return DatabaseAddress(name, url)
+
+
 def _check_database_url(value: str) -> str:
-    if urlsplit(value).scheme not in {"postgres", "postgresql"}:
-        raise ValueError("must begin with postgresql://")
+    databases_in(value)
     return value
 
 
@@ -90,18 +133,28 @@ class Settings(pydantic_settings.BaseSettings):
 
     model_config = pydantic_settings.SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    database_url: Annotated[str, pydantic.AfterValidator(_check_database_url)] = pydantic.Field(
-        repr=False, description="Address of the PostgreSQL database, with user and password."
+    database_url: Annotated[str, pydantic.BeforeValidator(_to_text), pydantic.AfterValidator(_check_database_url)] = (
+        pydantic.Field(
+            repr=False,
+            description="Address of the PostgreSQL database, with user and password; several are separated by commas, the home "
+            "database first.",
+        )
     )
     host: str = pydantic.Field("127.0.0.1", min_length=1, description="Address to listen on.")
     port: int = pydantic.Field(8080, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
     node_url: Annotated[str, pydantic.AfterValidator(_check_http_url)] | None = pydantic.Field(
         None, description="Address at which other nodes and workers reach this node."
     )
+    cluster_secret: str | None = pydantic.Field(
+        None,
+        min_length=16,
+        repr=False,
+        description="What the nodes of a cluster prove to each other that they know; one of the database's own, if not set.",
+    )
     base_path: Annotated[str, pydantic.AfterValidator(_to_base_path)] = pydantic.Field(
         "", description="Path under which a proxy serves this node, such as /horarium."
     )
-    pool_size: int = pydantic.Field(10, ge=2, le=1000, description="Most connections to the database.")
+    pool_size: int = pydantic.Field(10, ge=2, le=1000, description="Most connections to each database.")
     statement_cache: int = pydantic.Field(
         100, ge=0, le=100_000, description="Prepared statements kept a connection; 0 behind a transaction-mode pooler."
     )
@@ -140,6 +193,16 @@ class Settings(pydantic_settings.BaseSettings):
     env: str = pydantic.Field(
         "live", pattern=r"^[a-z0-9]{1,16}$", description="Name of the installation; stands in each API key."
     )
+
+    @property
+    def databases(self) -> tuple[DatabaseAddress, ...]:
+        """The databases, the home database first."""
+        return databases_in(self.database_url)
+
+    @property
+    def home_url(self) -> str:
+        """The address of the home database: of keys, tenants and facts."""
+        return self.databases[0].url
 
     @pydantic.model_validator(mode="after")
     def _check_together(self) -> Settings:

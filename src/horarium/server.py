@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import hashlib
 import os
 import socket
 import uuid
@@ -21,17 +22,17 @@ from horarium.api.services import Services
 from horarium.domain import zones
 from horarium.events import Events
 from horarium.gateway.app import Gateway
+from horarium.gateway.peer_calls import PeerCalls, PeerGateway
 from horarium.gateway.worker_calls import WorkerCalls
-from horarium.services.canceller import Canceller
-from horarium.services.catalog import Catalog
+from horarium.protocol.peer_messages import PREFIX as PEER_PREFIX
+from horarium.services import spread
+from horarium.services.cluster import Cluster
 from horarium.services.control_plane import ControlPlane, Timing
-from horarium.services.inspector import Inspector
 from horarium.services.keys import Keys
-from horarium.services.manual import Manual
+from horarium.services.mender import Mender
 from horarium.services.registry import Node
 from horarium.services.resumer import Resumer
-from horarium.store import migrator
-from horarium.store.database import Database
+from horarium.store.databases import Databases
 
 WORKER_PREFIX = "/v1/worker/"
 STOP_WITHIN_S = 10
@@ -60,29 +61,31 @@ async def serve(
     logs.configure(settings.log_format, settings.log_level)
     zones.check_zone_data()
     listener = _listen(settings.host, settings.port)
-    database = Database(settings.database_url, pool_size=settings.pool_size, statement_cache=settings.statement_cache)
-    await database.open()
+    databases = Databases.at(settings.databases, pool_size=settings.pool_size, statement_cache=settings.statement_cache)
+    await databases.open()
     try:
-        await _run(settings, database, listener, ready, stop)
+        await _run(settings, databases, listener, ready, stop)
     finally:
         listener.close()
-        await database.close()
+        await databases.close()
 
 
 async def _run(
-    settings: config.Settings, database: Database, listener: socket.socket, ready: Ready, stop: asyncio.Event | None
+    settings: config.Settings, databases: Databases, listener: socket.socket, ready: Ready, stop: asyncio.Event | None
 ) -> None:
     _calm_collector()
-    facts = await _facts(database)
+    facts = await databases.load()
     node = _node(settings, listener)
     events = Events()
-    plane = ControlPlane(database, node, events, _timing(settings), settings.max_ready)
-    application = _application(settings, plane, facts)
-    await plane.start()
+    planes = [ControlPlane(each, node, events, _timing(settings), settings.max_ready) for each in databases.all]
+    secret = settings.cluster_secret or _cluster_secret(facts)
+    cluster = Cluster(node.id, secret, planes)
+    application = _application(settings, databases, cluster, facts, secret)
+    await cluster.start(patient=databases.are_several)
     try:
         server = _Server(_uvicorn(settings, application))
         server.when_started = lambda: ready(ServerInfo(_url(settings, listener), node.id, node.version))
-        server.when_stopping = plane.drain
+        server.when_stopping = cluster.drain
         ended = asyncio.create_task(server.serve(sockets=[listener]))
         if stop is not None:
             stopper = asyncio.create_task(_stop_when(stop, server))
@@ -91,7 +94,7 @@ async def _run(
         else:
             await ended
     finally:
-        await plane.stop()
+        await cluster.stop()
 
 
 def _calm_collector() -> None:
@@ -103,33 +106,60 @@ def _calm_collector() -> None:
     gc.set_threshold(100_000, 50, 100)
 
 
-def _application(settings: config.Settings, plane: ControlPlane, facts: dict[str, str]) -> ASGIApp:
-    """Two applications behind one address: the worker's wire, and everything else."""
-    database, clock, leader = plane.database, plane.clock, plane.leader
-    keys = Keys(database)
-    catalog = Catalog(database, clock, leader, int(facts["shards"]))
-    services = Services(
-        database=database,
-        clock=clock,
-        catalog=catalog,
-        manual=Manual(database, clock, leader),
-        canceller=Canceller(database, clock, leader),
+def _application(
+    settings: config.Settings,
+    databases: Databases,
+    cluster: Cluster,
+    facts: dict[str, str],
+    secret: str,
+) -> ASGIApp:
+    """Three applications behind one address: the workers' wire, the peers' wire, and everything else."""
+    planes = cluster.routes.planes
+    plane = planes[0]
+    keys = Keys(databases.home)
+    shards = int(facts["shards"])
+    services = spread.over(
+        databases,
+        [each.clock for each in planes],
+        [cluster.view(place) for place in range(len(planes))],
+        [cluster.pokes] * len(planes),
+        shards,
+    )
+    for each, part in zip(planes, services.parts, strict=True):
+        each.add_duty("resumer", Resumer(part.database, part.clock, part.catalog).run_once)
+    if databases.are_several:
+        plane.add_duty("databases", Mender(databases, cluster.own_id).run_once)
+    api = Services(
+        databases=databases,
+        clock=plane.clock,
+        catalog=services.catalog,
+        manual=services.manual,
+        canceller=services.canceller,
         keys=keys,
-        inspector=Inspector(database, plane.view),
+        inspector=services.inspector,
         cursor_secret=bytes.fromhex(facts["cursor_secret"]),
         render_metrics=plane.metrics.render,
-        unready=plane.unready,
+        unready=cluster.unready,
+        warnings=cluster.warnings,
+        shards=shards,
     )
-    plane.add_duty("resumer", Resumer(database, clock, catalog).run_once)
-    calls = WorkerCalls(leader, plane.dispatcher, plane.completer, plane.reaper, plane.registry)
-    return _Split(Gateway(keys, calls), api_app.build(services), settings.base_path)
+    calls = [WorkerCalls(each.leader, each.dispatcher, each.completer, each.reaper, each.registry) for each in planes]
+    calls[0].forwarding = cluster.attend(calls)
+    peers = PeerGateway(cluster.own_id, secret, PeerCalls(cluster, calls))
+    return _Split(Gateway(keys, calls[0]), peers, api_app.build(api), settings.base_path)
+
+
+def _cluster_secret(facts: dict[str, str]) -> str:
+    """What the nodes of an installation know and nobody else, where no other secret is set."""
+    return hashlib.blake2b(b"cluster", key=bytes.fromhex(facts["cursor_secret"])).hexdigest()
 
 
 class _Split:
-    """Sends the worker's wire past the public API's layers."""
+    """Sends the wires of workers and peers past the public API's layers."""
 
-    def __init__(self, gateway: ASGIApp, api: ASGIApp, base_path: str) -> None:
+    def __init__(self, gateway: ASGIApp, peers: ASGIApp, api: ASGIApp, base_path: str) -> None:
         self._gateway = gateway
+        self._peers = peers
         self._api = api
         self._base_path = base_path
 
@@ -142,6 +172,9 @@ class _Split:
                 scope = {**scope, "path": path, "raw_path": raw_path, "root_path": self._base_path}
             if path.startswith(WORKER_PREFIX):
                 await self._gateway(scope, receive, send)
+                return
+            if path.startswith(PEER_PREFIX):
+                await self._peers(scope, receive, send)
                 return
         await self._api(scope, receive, send)
 
@@ -219,13 +252,3 @@ def _timing(settings: config.Settings) -> Timing:
         settings.sweep_interval,
         timedelta(days=settings.history_days),
     )
-
-
-async def _facts(database: Database) -> dict[str, str]:
-    """The installation's facts; a schema that is not there or not new enough is told with what to do."""
-    async with database.connection() as connection:
-        status = await migrator.status(connection)
-        if status.pending:
-            names = ", ".join(f"{migration.version:04} {migration.name}" for migration in status.pending)
-            raise errors.ConfigurationError(f"the database lacks migrations ({names}): run `horarium db migrate`")
-        return await migrator.facts(connection)

@@ -29,6 +29,7 @@ from horarium.services.manual import Manual
 from horarium.services.pokes import NoPokes
 from horarium.store import migrator
 from horarium.store.database import Database
+from horarium.store.databases import Databases
 from tests import databases
 from tests.api.serving import serving
 
@@ -174,7 +175,7 @@ async def make_services(database: Database, **changed: Any) -> Services:
     async with database.connection() as connection:
         facts = await migrator.facts(connection)
     usual = {
-        "database": database,
+        "databases": Databases.only(database),
         "clock": clock,
         "catalog": Catalog(database, clock, NoPokes(), SHARDS),
         "manual": Manual(database, clock, NoPokes()),

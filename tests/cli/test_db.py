@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from click.testing import Result
+
+from tests.several import SILENT
 
 Cli = Callable[..., Result]
 
@@ -43,3 +46,32 @@ def test_the_sql_of_the_migrations_needs_no_database(cli: Cli) -> None:
     assert printed.startswith("-- migration 0001 initial (sha256 ")
     assert "CREATE TABLE jobs" in printed
     assert "CREATE TABLE jobs" not in cli("db", "sql", "--from", "2").stdout
+
+
+def test_several_databases_are_made_and_shown_together(cli: Cli, empty_database_urls: list[str]) -> None:
+    first = ("--database-url", empty_database_urls[0])
+    both = ("--database-url", ",".join(empty_database_urls))
+    silent = ("--database-url", f"{empty_database_urls[0]},{SILENT}")
+    assert cli("db", "migrate", *both).exit_code == 2
+    assert "pending in a, b" in cli("db", "status", *both).stdout
+
+    made = cli("db", "init", "--shards", "4", *both)
+    assert "Applied 0001 initial (expand) in b" in made.stdout
+    assert "Made 4 shards." in made.stdout
+    assert "Nothing to do" in cli("db", "migrate", *both).stdout
+
+    status = cli("db", "status", *both)
+    assert status.exit_code == 0
+    assert re.search(r"^a +\S+ +up to date +2: 0 2", status.stdout, re.MULTILINE)
+    assert re.search(r"^b +\S+ +up to date +2: 1 3", status.stdout, re.MULTILINE)
+    assert "each shard lives in one of them" in cli("db", "check", *both).stdout
+    missing = cli("db", "check", *first)
+    assert missing.exit_code == 2
+    assert "the address of another one is missing" in missing.stderr
+
+    status = cli("db", "status", *silent)
+    assert status.exit_code == 5
+    assert "cannot be asked" in status.stdout
+    doctor = cli("doctor", *silent)
+    assert "schema (a)" in doctor.stdout
+    assert "database (b)" in doctor.stdout

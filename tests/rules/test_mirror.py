@@ -61,6 +61,8 @@ ELSEWHERE = {
     "services/registry.py": ("tests/cli/test_workers.py", "the list of workers of a real node"),
     "services/tally.py": ("tests/services/test_completer.py", "by the attempts that end"),
     "services/watch.py": ("tests/rules/test_statements.py", "two figures, read by a statement each"),
+    "cli/db_status.py": ("tests/cli/test_db.py", "what a command shows"),
+    "store/moving.py": ("tests/services/test_mover.py", "statements, by the service that uses them"),
     "store/api_keys.py": ("tests/services/test_keys.py", "statements, by the service that uses them"),
     "store/bulk.py": ("tests/store/test_jobs.py", "how rows are copied, against how they are inserted"),
     "store/inspect.py": ("tests/services/test_inspector.py", "statements, by the service that uses them"),

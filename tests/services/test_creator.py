@@ -10,6 +10,7 @@ import pytest
 
 from horarium import errors
 from horarium.domain import job
+from horarium.services.creation import Shards
 from horarium.services.creator import Creator
 from horarium.store.database import Database
 from tests.services.catalog_world import NOON, SHARDS, WHO, HandClock, Heard, World, world
@@ -23,7 +24,7 @@ async def at_work(emptied_url: str) -> AsyncIterator[World]:
 
 @pytest.fixture
 def creator(at_work: World) -> Creator:
-    return Creator(at_work.database, at_work.clock, at_work.heard, SHARDS)
+    return Creator(at_work.database, at_work.clock, at_work.heard, lambda: Shards(SHARDS, range(SHARDS)))
 
 
 async def test_each_caller_gets_its_own_job_and_line(at_work: World, creator: Creator) -> None:
@@ -81,7 +82,7 @@ async def test_one_caller_who_goes_away_leaves_the_others_alone(at_work: World, 
 
 
 async def test_every_caller_is_told_that_the_database_is_gone() -> None:
-    creator = Creator(Database("postgresql://127.0.0.1:1/none"), HandClock(NOON), Heard(), SHARDS)
+    creator = Creator(Database("postgresql://127.0.0.1:1/none"), HandClock(NOON), Heard(), lambda: Shards(SHARDS, range(SHARDS)))
     spec = job.JobSpec(target={"handler": "h"}, run_at=NOON)
     results = await asyncio.gather(*(creator.create(WHO, spec) for _ in range(5)), return_exceptions=True)
     assert [type(result) for result in results] == [errors.UnavailableError] * 5

@@ -345,8 +345,8 @@ async def test_a_job_is_found_by_id_or_by_name_within_the_tenant(inspector: Insp
 async def test_the_audit_of_the_tenant_is_listed(database: Database, inspector: Inspector) -> None:
     async with database.connection() as connection:
         await audit.record(connection, ANN, "pause", "job", "j1")
-    assert [entry.action for entry in await inspector.audit(ANN, audit.Filter(), None, 10)] == ["pause"]
-    assert await inspector.audit(BOB, audit.Filter(), None, 10) == []
+    assert [entry.action for entry in await inspector.audit(ANN, audit.Filter(), [], 10)] == ["pause"]
+    assert await inspector.audit(BOB, audit.Filter(), [], 10) == []
 
 
 async def test_a_list_that_takes_too_long_is_given_up(

@@ -198,3 +198,31 @@ async def test_no_more_than_ten_thousand_look_ups_are_remembered(service: Keys) 
         service._remember(f"id{number}", None, 0.0)
     assert len(service._remembered) == 10_000
     assert "id0" not in service._remembered
+
+
+async def test_while_the_home_database_is_silent_known_keys_are_trusted_for_five_minutes(
+    database: Database, service: Keys, seconds: Seconds
+) -> None:
+    known = await service.issue(ADMIN, Wanted("acme", "worker"))
+    ending = await service.issue(
+        ADMIN, Wanted("acme", "worker", expires_at=await database.now() + timedelta(seconds=60))
+    )
+    revoked, unseen = [await service.issue(ADMIN, Wanted("acme", "worker")) for _ in range(2)]
+    for each in (known, ending, revoked):
+        await service.authenticate(each.token)
+    await service.revoke(ADMIN, revoked.row.id)
+    await database.close()
+    seconds.value += 10
+    assert (await service.authenticate(known.token)).role == "worker"
+    for each in (revoked, unseen):
+        with pytest.raises(errors.UnavailableError):
+            await service.authenticate(each.token)
+    seconds.value += 60
+    assert (await service.authenticate(known.token)).role == "worker"
+    with pytest.raises(errors.UnavailableError):
+        await service.authenticate(ending.token)
+    seconds.value += 240
+    with pytest.raises(errors.UnavailableError):
+        await service.authenticate(known.token)
+    await database.open()
+    assert (await service.authenticate(known.token)).role == "worker"

@@ -22,9 +22,12 @@ def with_status(status: int, content: object, headers: Mapping[str, str] | None 
     return Response(_encoder.encode(content), status, headers, MEDIA_TYPE)
 
 
-def page(items: Sequence[object], next_cursor: str | None) -> Response:
-    """One page of a list; `next_cursor` is None on the last one."""
-    return Response(_encoder.encode({"items": items, "next_cursor": next_cursor}), 200, None, MEDIA_TYPE)
+def page(items: Sequence[object], next_cursor: str | None, missing: Sequence[str] = ()) -> Response:
+    """One page of a list; `next_cursor` is None on the last one, `missing` names databases that could not be asked."""
+    content: dict[str, object] = {"items": items, "next_cursor": next_cursor}
+    if missing:
+        content["missing"] = missing
+    return Response(_encoder.encode(content), 200, None, MEDIA_TYPE)
 
 
 def nothing() -> Response:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from horarium.api import auth, lists, openapi, routers, schemas, services
+from horarium.services.spread_inspector import seen_of_each
 from horarium.store import audit
 
 router = routers.of("audit")
@@ -32,8 +33,10 @@ async def list_audit(request: Request, who: auth.Admin, query: Annotated[AuditQu
     pager = lists.Pager(known, who, "audit", query)
     place = pager.position()
     wanted = audit.Filter(query.object_id, query.object_type, query.actor, query.action, query.since)
-    found = await known.inspector.audit(who, wanted, None if place is None else int(place[0]), pager.fetch)
-    return pager.answer([_shown(entry) for entry in found], lambda entry: [entry["id"]])
+    seen = [int(each) for each in place or ()]
+    found = await known.inspector.audit(who, wanted, seen, pager.fetch)
+    following = seen_of_each(seen, [entry.id for entry in pager.shown(found)])
+    return pager.answer([_shown(entry) for entry in found], lambda _: following, found)
 
 
 def _shown(entry: audit.Entry) -> dict[str, Any]:

@@ -49,7 +49,8 @@ async def list_dead_letters(
     job_id = None if query.job is None else await known.inspector.job_id(who, refs.job_in_query(query.job))
     wanted = inspect.DeadFilter(job_id, query.queue, query.fingerprint, query.error, query.since)
     if query.group:
-        return answers.page(await known.inspector.dead_letter_groups(who, wanted, query.limit), None)
+        groups = await known.inspector.dead_letter_groups(who, wanted, query.limit)
+        return answers.page(groups, None, lists.missing_of(groups, query))
     pager = lists.Pager(known, who, "dead-letters", query)
     place = pager.position()
     found = await known.inspector.dead_letters(who, wanted, None if place is None else UUID(str(place[0])), pager.fetch)

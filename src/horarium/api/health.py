@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from horarium import errors
 from horarium.api import answers, openapi, routers, schemas, services
+from horarium.store.database import Database
 
 router = routers.of("operation")
 
@@ -19,7 +20,7 @@ _PATIENCE_S = 2.0
 @router.get("/healthz", responses=openapi.found(schemas.Health), summary="Whether the process lives")
 async def healthz() -> Response:
     """200 while the process answers at all; a restart helps when it does not."""
-    return answers.ok({"status": "ok", "faults": []})
+    return answers.ok({"status": "ok", "faults": [], "warnings": []})
 
 
 @router.get(
@@ -28,11 +29,22 @@ async def healthz() -> Response:
     summary="Whether this node can serve",
 )
 async def readyz(request: Request) -> Response:
-    """200 when the database answers and the node has what it needs; 503 with what is missing, otherwise."""
+    """200 when a database answers and the node has what it needs; 503 with what is missing, otherwise.
+
+    With several databases one that does not answer is named, and does not take the node out of service.
+    """
     known = services.of(request)
-    faults = [*await _database_faults(known), *known.unready()]
-    status = "unready" if faults else "ok"
-    return answers.with_status(503 if faults else 200, {"status": status, "faults": faults})
+    silent, unready = await _silent_databases(known), known.unready()
+    faults = [*silent, *unready]
+    serves = not unready and len(silent) < len(known.databases.all)
+    return answers.with_status(
+        200 if serves else 503,
+        {
+            "status": "ok" if serves else "unready",
+            "faults": faults,
+            "warnings": [*known.warnings()],
+        },
+    )
 
 
 @router.get(
@@ -47,10 +59,19 @@ async def metrics(request: Request) -> Response:
     return Response(rendered, media_type=_PROMETHEUS)
 
 
-async def _database_faults(known: services.Services) -> list[str]:
+async def _silent_databases(known: services.Services) -> list[str]:
+    """A sentence for each database that does not answer."""
+    answered = await asyncio.gather(*(_answers(each) for each in known.databases.all))
+    names = [name for name, good in zip(known.databases.names, answered, strict=True) if not good]
+    if not known.databases.are_several:
+        return ["the database does not answer"] if names else []
+    return [f"database {name} does not answer" for name in names]
+
+
+async def _answers(database: Database) -> bool:
     try:
         async with asyncio.timeout(_PATIENCE_S):
-            await known.database.now()
+            await database.now()
     except (errors.UnavailableError, TimeoutError):
-        return ["the database does not answer"]
-    return []
+        return False
+    return True

@@ -7,6 +7,9 @@
     the answer was lost      → the audit tells whether the request took effect (it is written in the same transaction):
                                409 outcome-unknown if so; else the request is done now
 
+With several databases a key lives with a shard that is hashed from it, the audit of a change in the database of the change: of
+a lost answer all of them are asked, and one that cannot be makes it 503.
+
 Kept are answers that the request itself earned, refusals too. Not kept: 401, 403, 429 and what is unavailable or
 crashed, where the same request may well succeed a moment later."""
 
@@ -27,7 +30,7 @@ from starlette.responses import Response
 
 from horarium import errors
 from horarium.api import problems, services
-from horarium.domain import job
+from horarium.domain import job, sharding
 from horarium.store import audit, idempotency
 from horarium.store.database import Database
 
@@ -37,6 +40,7 @@ REPLAYED = "Idempotency-Replayed"
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _PAUSES_S = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0)
 _GIVEN_UP_S = 60.0
+_CLOCKS_DIFFER = timedelta(minutes=5)  # the audit may have been written by another database's clock
 _KEPT_HEADERS = ("content-type", "location", "etag")
 _NOT_KEPT = (errors.ForbiddenError, errors.UnauthenticatedError, errors.OverLimitError)
 
@@ -74,7 +78,9 @@ class _Holder:
     """One request that wants to hold a key."""
 
     def __init__(self, request: Request, who: job.Actor, key: str, raw: bytes, shown_once: Sequence[str]) -> None:
-        self._database: Database = services.of(request).database
+        known = services.of(request)
+        self._databases = known.databases
+        self._shard = sharding.shard_of_name(who.tenant_id, key, known.shards)
         self._request = request
         self._who = who
         self._key = key
@@ -107,7 +113,9 @@ class _Holder:
     async def _take(self) -> datetime | Response:
         """Take the key, or find the answer of the request that has it."""
         async with self._database.connection() as connection:
-            term = await idempotency.take(connection, self._who.tenant_id, self._key, self._hash, self._mark)
+            term = await idempotency.take(
+                connection, self._who.tenant_id, self._key, self._hash, self._mark, self._shard
+            )
         return term if term is not None else await self._wait()
 
     async def _wait(self) -> datetime | Response:
@@ -127,15 +135,27 @@ class _Holder:
     async def _take_over(self, known: idempotency.Known) -> datetime:
         """The key of a request that left no answer, unless it took effect."""
         first_id = msgspec.json.decode(known.headers)["x-request-id"]
+        touched = await self._touched(first_id, known.created_at - _CLOCKS_DIFFER)
+        if touched:
+            raise _outcome_unknown(touched)
         async with self._database.connection() as connection:
-            since = known.created_at - timedelta(seconds=1)
-            touched = await audit.touched_by(connection, self._who.tenant_id, first_id, since)
-            if touched:
-                raise _outcome_unknown(touched)
             term = await idempotency.retake(connection, self._who.tenant_id, self._key, known.created_at, self._mark)
         if term is None:
             raise errors.ConflictError("another request with this key is under way; ask again", "in_progress")
         return term
+
+    async def _touched(self, request_id: str, since: datetime) -> list[audit.Touched]:
+        """What a request changed, in whichever database."""
+        touched: list[audit.Touched] = []
+        for database in self._databases.all:
+            async with database.connection() as connection:
+                touched += await audit.touched_by(connection, self._who.tenant_id, request_id, since)
+        return touched
+
+    @property
+    def _database(self) -> Database:
+        """Where the key lives now: its shard may move while the request goes on."""
+        return self._databases.of(self._shard)
 
     async def _read(self) -> idempotency.Known | None:
         async with self._database.connection() as connection:

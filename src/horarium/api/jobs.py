@@ -77,10 +77,10 @@ async def list_jobs(request: Request, who: auth.Reader, query: Annotated[JobsQue
     known = node.of(request)
     pager = lists.Pager(known, who, "jobs", query)
     place = pager.position()
-    wanted = catalog.Filter(**query.model_dump(exclude={"limit", "cursor"}))
+    wanted = catalog.Filter(**query.model_dump(exclude=set(lists.Query.model_fields)))
     found = await known.catalog.list(who, wanted, None if place is None else UUID(str(place[0])), pager.fetch)
     now = known.clock.now()
-    return pager.answer([job_view.document(view, now) for view in found], lambda shown: [str(shown["id"])])
+    return pager.answer([job_view.document(view, now) for view in found], lambda shown: [str(shown["id"])], found)
 
 
 def _check_may_define(who: job.Actor, spec: job.JobSpec) -> None:

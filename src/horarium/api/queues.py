@@ -20,5 +20,6 @@ async def list_queues(request: Request, who: auth.Reader, query: Annotated[lists
     pager = lists.Pager(known, who, "queues", query)
     place = pager.position()
     after = "" if place is None else str(place[0])
-    found = [queue for queue in await known.inspector.queues(who) if queue.name > after]
-    return pager.answer(found, lambda queue: [queue.name])
+    every = await known.inspector.queues(who)
+    found = [queue for queue in every if queue.name > after]
+    return pager.answer(found, lambda queue: [queue.name], every)

@@ -51,10 +51,14 @@ class Problem(_Shape):
 
 
 class Page(_Shape, Generic[Item]):
-    """One page of a list. `next_cursor` is null on the last page."""
+    """One page of a list. `next_cursor` is null on the last page.
+
+    `missing` is there only with `partial=true` where databases could not be asked: it names them.
+    """
 
     items: list[Item]
     next_cursor: str | None
+    missing: list[str] = Field(default_factory=list)
 
 
 class HttpTarget(_Input):
@@ -521,6 +525,7 @@ class Health(_Shape):
 
     status: Literal["ok", "unready"]
     faults: list[str]
+    warnings: list[str] = Field(description="What is not as it should be and keeps the node from nothing.")
 
 
 # The shapes of bodies, which `api.openapi` puts into the document.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -83,7 +84,17 @@ def _database_checks(database_url: str | None) -> list[Check]:
     if database_url is None and "database_url" not in config.collect():
         return [Check("database", Level.OK, "not looked at: its address is not known here (--database-url)")]
     try:
-        return asyncio.run(_look_at_database(settings.load(database_url=database_url).settings.database_url))
+        known = settings.load(database_url=database_url).settings.databases
+    except errors.ConfigurationError as error:
+        return [Check("database", Level.FAIL, str(error), "see `horarium config show --origin`")]
+    if len(known) == 1:
+        return _checks_of(known[0].url)
+    return [replace(check, name=f"{check.name} ({name})") for name, url in known for check in _checks_of(url)]
+
+
+def _checks_of(url: str) -> list[Check]:
+    try:
+        return asyncio.run(_look_at_database(url))
     except errors.ConfigurationError as error:
         return [Check("database", Level.FAIL, str(error), "see `horarium config show --origin`")]
     except errors.UnavailableError as error:

@@ -41,8 +41,8 @@ async def keep(settings: config.Settings, file: Path) -> bool:
 
 
 async def with_keys(settings: config.Settings, work: Callable[[Keys], Awaitable[Result]]) -> Result:
-    """Do something with the service of keys, on a connection of its own."""
-    database = Database(settings.database_url, pool_size=1, statement_cache=settings.statement_cache)
+    """Do something with the service of keys, on a connection of its own to the home database."""
+    database = Database(settings.home_url, pool_size=1, statement_cache=settings.statement_cache)
     await database.open()
     try:
         return await work(Keys(database))

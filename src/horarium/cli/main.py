@@ -30,6 +30,7 @@ COMMANDS = {
     "import": "horarium.cli.importing:import_",
     "keys": "horarium.cli.keys:keys",
     "db": "horarium.cli.db:db",
+    "shards": "horarium.cli.shards:shards",
     "config": "horarium.cli.config:config",
     "doctor": "horarium.cli.doctor:doctor",
     "version": "horarium.cli.version:version",

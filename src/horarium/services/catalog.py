@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -17,9 +18,9 @@ import msgspec
 
 from horarium import errors
 from horarium.clock import Clock
-from horarium.domain import job, job_document, job_parsing, job_target, schedule
+from horarium.domain import job, job_document, job_parsing, job_target, schedule, sharding
 from horarium.domain.states import JobStatus
-from horarium.services import arming, deletion, edits, holding, job_views, pausing
+from horarium.services import arming, creation, deletion, edits, holding, job_views, pausing
 from horarium.services.catching_up import CatchUp
 from horarium.services.creator import Creator
 from horarium.services.pokes import Pokes
@@ -43,11 +44,20 @@ class Catalog:
     against the change.
     """
 
-    def __init__(self, database: Database, clock: Clock, pokes: Pokes, shards: int) -> None:
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        pokes: Pokes,
+        shards: int,
+        here: Callable[[], Sequence[int]] | None = None,
+    ) -> None:
+        """`shards` is the number of all; `here` tells which of them live in this database, where others hold the rest."""
         self._database = database
         self._clock = clock
         self._pokes = pokes
-        self._creator = Creator(database, clock, pokes, shards)
+        self._shards = partial(creation.Shards, shards, range(shards)) if here is None else _living(shards, here)
+        self._creator = Creator(database, clock, pokes, self._shards)
 
     async def create(self, who: job.Actor, spec: job.JobSpec, *, only_new: bool = True) -> job.Job:
         """Store a new job; with `only_new` False one of that name is replaced instead."""
@@ -260,8 +270,35 @@ class Catalog:
         edited, effects = held.job, arming.Effects()
         if spec != held.job.spec:
             edited, effects = await edits.apply(connection, held, spec, who, now)
+            await self._rename(connection, held.job, edited)
             await _record(connection, who, "update", held.job, edited)
         return edited, effects
+
+    async def _rename(self, connection: asyncpg.Connection, held: job.Job, edited: job.Job) -> None:
+        """A name lives with the shard that it is hashed to, also where the job is another shard's.
+
+        Raises ConflictError where that shard lives in another database: no transaction could keep the name unique.
+        """
+        if edited.spec.name == held.spec.name:
+            return
+        total, here = self._shards()
+        if held.spec.name is not None:
+            await jobs.free_name(connection, held.tenant_id, held.spec.name, held.id)
+        if edited.spec.name is None:
+            return
+        shard = sharding.shard_of_name(held.tenant_id, edited.spec.name, total)
+        if shard not in here:
+            named = repr(edited.spec.name)
+            detail = (
+                f"the name {named} belongs into another database: create the job anew under it, and delete this one"
+            )
+            raise errors.ConflictError(detail, "name_elsewhere")
+        if shard != held.shard:
+            await jobs.borrow_name(connection, edited, shard)
+
+
+def _living(shards: int, here: Callable[[], Sequence[int]]) -> Callable[[], creation.Shards]:
+    return lambda: creation.Shards(shards, here())
 
 
 def _catch_up(word: CatchUp | str) -> CatchUp:

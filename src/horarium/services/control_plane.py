@@ -112,11 +112,18 @@ class ControlPlane:
         """Another duty of this node, before it starts."""
         self._loops[name] = Loop(name, step, self.events)
 
-    async def start(self) -> None:
-        """Measure the clock, take what shards are free, load them, and start all loops."""
-        await self.lease_database.open()
-        await self.owner.run_once()
-        await self.owner.load_once()
+    async def start(self, *, patient: bool = False) -> None:
+        """Measure the clock, take what shards are free, load them, and start all loops.
+
+        `patient`: a database that cannot be asked yet stops nobody; its duties begin when it answers.
+        """
+        try:
+            await self.lease_database.open()
+            await self.owner.run_once()
+            await self.owner.load_once()
+        except errors.UnavailableError:
+            if not patient:
+                raise
         for loop in self._loops.values():
             loop.start()
         self.dispatcher.start()

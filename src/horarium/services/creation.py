@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import asyncpg
 
+from horarium import errors
 from horarium.domain import firing, ids, job, schedule, sharding
 from horarium.services import arming
 from horarium.store import bulk, runs, timers
@@ -18,17 +19,27 @@ _ENTROPY_BYTES = 10
 _WORTH_COPYING = 10
 
 
-def new_jobs(who: job.Actor, specs: Sequence[job.JobSpec], now: datetime, shards: int) -> list[job.Job]:
+class Shards(NamedTuple):
+    """How many there are, and those that jobs without a name may be given here: all, in an installation of one database."""
+
+    total: int
+    here: Sequence[int]
+
+
+def new_jobs(who: job.Actor, specs: Sequence[job.JobSpec], now: datetime, shards: Shards) -> list[job.Job]:
     """Jobs made of definitions, each with an id that carries its shard: hashed from its name, drawn for nameless ones."""
+    total, here = shards
+    if not here:
+        raise errors.ShardMovedError("no shard lives in this database any more")
     entropy = secrets.token_bytes(_ENTROPY_BYTES * len(specs))
     made = []
     for number, spec in enumerate(specs):
         offset = number * _ENTROPY_BYTES
         drawn = int.from_bytes(entropy[offset : offset + _ENTROPY_BYTES], "big")
         if spec.name is None:
-            shard = (drawn >> 64) % shards
+            shard = here[(drawn >> 64) % len(here)]
         else:
-            shard = sharding.shard_of_name(who.tenant_id, spec.name, shards)
+            shard = sharding.shard_of_name(who.tenant_id, spec.name, total)
         made.append(
             job.Job(
                 id=ids.fresh_id(shard, now, drawn),

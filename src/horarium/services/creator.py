@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -38,9 +38,9 @@ class _Request:
 
 
 class Creator:
-    """Makes jobs."""
+    """Makes jobs. `shards` tells of the shards that there are and of those that live in this database."""
 
-    def __init__(self, database: Database, clock: Clock, pokes: Pokes, shards: int) -> None:
+    def __init__(self, database: Database, clock: Clock, pokes: Pokes, shards: Callable[[], creation.Shards]) -> None:
         self._database = database
         self._clock = clock
         self._pokes = pokes
@@ -65,7 +65,7 @@ class Creator:
         """
         admitted = _admit(specs)
         now = self._clock.now()
-        made = creation.new_jobs(who, [spec for spec in admitted if isinstance(spec, job.JobSpec)], now, self._shards)
+        made = creation.new_jobs(who, [spec for spec in admitted if isinstance(spec, job.JobSpec)], now, self._shards())
 
         async def work(connection: asyncpg.Connection) -> tuple[creation.Planting, set[UUID]]:
             stored, planting = await _store(connection, made, now)
@@ -85,7 +85,7 @@ class Creator:
         """Store a new job inside a transaction of the caller's, who tells the effects after the commit."""
         now = self._clock.now()
         spec = dataclasses.replace(spec, target=job_target.unmask(spec.target, None))
-        (made,) = creation.new_jobs(who, [spec], now, self._shards)
+        (made,) = creation.new_jobs(who, [spec], now, self._shards())
         if not await jobs.insert(connection, made):
             raise jobs.name_taken(spec.name)
         planting = creation.Planting(now)
@@ -113,7 +113,9 @@ class Creator:
             else:
                 await self._store_group(group)
         except Exception as error:  # noqa: BLE001 - each caller is told; none is left waiting
-            if len(group) == 1 or isinstance(error, errors.UnavailableError):
+            # A moved shard is the trouble of those whose shard it is.
+            for_all = isinstance(error, errors.UnavailableError) and not isinstance(error, errors.ShardMovedError)
+            if len(group) == 1 or for_all:
                 _refuse(group, error)
                 return
             for request in group:
@@ -128,7 +130,7 @@ class Creator:
 
     async def _store_group(self, group: Sequence[_Request]) -> None:
         now = self._clock.now()
-        made = [creation.new_jobs(request.who, [request.spec], now, self._shards)[0] for request in group]
+        made = [creation.new_jobs(request.who, [request.spec], now, self._shards())[0] for request in group]
         first_of_name = {(each.tenant_id, each.spec.name or each.id): each for each in reversed(made)}
         distinct = list(first_of_name.values())
 

@@ -27,6 +27,8 @@ async def delete(
     ended = await runs.end_waiting(connection, waiting, RunState.CANCELLED, reason)
     await skips.insert(connection, _missed(held, now))
     await timers.delete(connection, [held.job.id])
+    if held.job.spec.name is not None:
+        await jobs.free_name(connection, held.job.tenant_id, held.job.spec.name, held.job.id)
     await jobs.mark_deleted(connection, held.job.id, reason, now, who.name)
     deleted = dataclasses.replace(
         held.job,

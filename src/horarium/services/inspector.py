@@ -5,7 +5,7 @@ the node's `views.LiveView`, where there is one."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -39,6 +39,16 @@ class _Serving:
 class _Counted:
     states: list[views.QueueState] = field(default_factory=list)
     exact: bool = True
+
+
+@dataclass(slots=True)
+class Depths:
+    """What one database tells of a tenant's queues: depths, queues of the last day, and rows of workers."""
+
+    states: Sequence[views.QueueState]
+    exact: bool
+    recent: Sequence[str]
+    workers: Sequence[asyncpg.Record]
 
 
 class Inspector:
@@ -106,21 +116,17 @@ class Inspector:
 
     async def queues(self, who: job.Actor) -> list[views.Queue]:
         """The queues that have live runs, workers, or had runs in the last day, by name."""
+        return queues_of([await self.depths(who)])
+
+    async def depths(self, who: job.Actor) -> Depths:
+        """What this database tells of queues."""
         async with self._list() as connection:
             counted = await self._counted(connection, who.tenant_id)
             recent = await inspect.recent_queues(connection, who.tenant_id)
             workers = await inspect.workers(
                 connection, who.tenant_id, timedelta(seconds=_WORKER_SILENT_S), None, 10_000
             )
-        serving = _serving(workers)
-        by_name = {state.name: state for state in counted.states}
-        names = sorted({*by_name, *recent, *serving})
-        return [
-            _queue(
-                by_name.get(name, views.QueueState(name, who.tenant_id)), serving.get(name, _Serving()), counted.exact
-            )
-            for name in names
-        ]
+        return Depths(counted.states, counted.exact, recent, workers)
 
     async def workers(self, who: job.Actor, after: str | None, limit: int) -> list[views.Worker]:
         """The workers that were heard of in the last hour, by id."""
@@ -144,10 +150,12 @@ class Inspector:
             rows = await inspect.dead_letter_groups(connection, who.tenant_id, wanted, limit)
         return [views.DeadLetterGroup(**row) for row in rows]
 
-    async def audit(self, who: job.Actor, wanted: audit.Filter, before_id: int | None, limit: int) -> list[audit.Entry]:
-        """What was changed in the actor's tenant, newest first."""
+    async def audit(
+        self, who: job.Actor, wanted: audit.Filter, before: Sequence[int], limit: int
+    ) -> Sequence[audit.Entry]:
+        """What was changed in the actor's tenant, newest first, below an id; `before` is empty at first."""
         async with self._list() as connection:
-            return await audit.page(connection, who.tenant_id, wanted, before_id, limit)
+            return await audit.page(connection, who.tenant_id, wanted, before[0] if before else None, limit)
 
     @asynccontextmanager
     async def _list(self) -> AsyncIterator[asyncpg.Connection]:
@@ -175,6 +183,31 @@ class Inspector:
         if row["state"] == states.RunState.RUNNING and self._live is not None:
             return _raw(self._live.progress(row["id"]))
         return _raw(row["progress"])
+
+
+def queues_of(depths: Sequence[Depths]) -> list[views.Queue]:
+    """The queues of a tenant, by name, from what each database tells. A worker may be known to several."""
+    by_name: dict[str, views.QueueState] = {}
+    for state in (state for each in depths for state in each.states):
+        by_name[state.name] = _sum(by_name[state.name], state) if state.name in by_name else state
+    serving = _serving({row["id"]: row for each in depths for row in each.workers}.values())
+    exact = all(each.exact for each in depths)
+    names = sorted({*by_name, *serving, *(name for each in depths for name in each.recent)})
+    return [
+        _queue(by_name.get(name, views.QueueState(name, "")), serving.get(name, _Serving()), exact) for name in names
+    ]
+
+
+def _sum(one: views.QueueState, other: views.QueueState) -> views.QueueState:
+    waits = [each.oldest_due_s for each in (one, other) if each.oldest_due_s is not None]
+    return views.QueueState(
+        one.name,
+        one.tenant_id,
+        one.scheduled + other.scheduled,
+        one.queued + other.queued,
+        one.running + other.running,
+        max(waits, default=None),
+    )
 
 
 def attempts_of(row: asyncpg.Record) -> list[views.Attempt]:

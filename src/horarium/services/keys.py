@@ -1,10 +1,12 @@
 """API keys: who is asking.
 
 A key is looked up by its public id and compared by hash in constant time. What was found is remembered for five
-seconds, so a revoked key lives at most that long on other nodes; here it ends at once."""
+seconds, so a revoked key lives at most that long on other nodes; here it ends at once. While the home database cannot be
+asked, what was found in the last five minutes counts: workers and clients that were there go on, nobody new comes in."""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
 import time
@@ -23,6 +25,10 @@ from horarium.store.database import Database
 
 DEFAULT_TENANT = "default"
 REMEMBERED_S = 5.0
+# While the home database cannot be asked: no key can be revoked there either.
+TRUSTED_S = 300.0
+ASK_WITHIN_S = 1.0
+NOT_ASKED_FOR_S = 1.0
 
 _REMEMBERED_KEYS = 10_000
 _MAX_NAMESAKES = 2
@@ -55,6 +61,7 @@ class Issued:
 class _Remembered:
     credential: api_keys.Credential | None
     until: float
+    trusted_until: float
 
 
 class Keys:
@@ -64,6 +71,7 @@ class Keys:
         self._database = database
         self._monotonic = monotonic
         self._remembered: dict[str, _Remembered] = {}
+        self._silent_until = 0.0
 
     async def authenticate(self, token: str) -> job.Actor:
         """The actor that a token stands for; UnauthenticatedError when it is none, unknown, revoked or expired."""
@@ -119,18 +127,29 @@ class Keys:
         known = self._remembered.get(key_id)
         if known is not None and now < known.until:
             return known.credential
-        async with self._database.connection() as connection:
-            found = await api_keys.find(connection, key_id)
+        trusted = known is not None and known.credential is not None and now < known.trusted_until
+        if known is not None and trusted and now < self._silent_until:
+            return known.credential
+        try:
+            async with asyncio.timeout(ASK_WITHIN_S if trusted else None), self._database.connection() as connection:
+                found = await api_keys.find(connection, key_id)
+        except (errors.UnavailableError, TimeoutError):
+            if known is None or not trusted:
+                raise
+            self._silent_until = now + NOT_ASKED_FOR_S
+            return known.credential
         self._remember(key_id, found, now)
         return found
 
     def _remember(self, key_id: str, found: api_keys.Credential | None, asked_at: float) -> None:
         """Keep what was found, never beyond the key's own end. The oldest is forgotten first when there are many."""
-        lasts = REMEMBERED_S
+        lasts, trusted = REMEMBERED_S, TRUSTED_S
         if found is not None and found.expires_in_s is not None:
-            lasts = max(0.0, min(lasts, found.expires_in_s))
+            lasts, trusted = (max(0.0, min(each, found.expires_in_s)) for each in (lasts, trusted))
+        if found is None or not _is_live(found):
+            trusted = 0.0
         self._remembered.pop(key_id, None)
-        self._remembered[key_id] = _Remembered(found, asked_at + lasts)
+        self._remembered[key_id] = _Remembered(found, asked_at + lasts, asked_at + trusted)
         if len(self._remembered) > _REMEMBERED_KEYS:
             del self._remembered[next(iter(self._remembered))]
 

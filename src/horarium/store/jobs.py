@@ -165,6 +165,21 @@ async def page(
     return [(of_row(row), JobStatus(row["shown"])) for row in rows]
 
 
+async def borrow_name(connection: asyncpg.Connection, renamed: job.Job, shard: int) -> None:
+    """Write down that a job bears a name that is hashed to another shard."""
+    await connection.execute(SQL.borrow_name, renamed.tenant_id, renamed.spec.name, shard, renamed.id)
+
+
+async def borrowers(connection: asyncpg.Connection, tenant_id: str, names: Sequence[str]) -> dict[str, UUID]:
+    """The jobs that bear these names by a rename, as far as it is written down here."""
+    return {row["name"]: row["job_id"] for row in await connection.fetch(SQL.borrowers, tenant_id, list(names))}
+
+
+async def free_name(connection: asyncpg.Connection, tenant_id: str, name: str, job_id: UUID) -> None:
+    """A job does not bear a name any more."""
+    await connection.execute(SQL.free_names, tenant_id, [name], job_id)
+
+
 async def outlooks(connection: asyncpg.Connection, job_ids: Sequence[UUID], now: datetime) -> dict[UUID, Outlook]:
     """What lies ahead of some jobs and what was last."""
     rows = await connection.fetch(SQL.outlook, list(job_ids), now)

@@ -55,7 +55,8 @@ SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('sta
 
 -- name: page
 -- Jobs of a tenant, newest first, with ids below $2: backwards along the primary key, or by name along jobs_name. `shown` is
--- the status as people see it: a one-off of which nothing is left is finished. Deleted jobs only where they are asked for.
+-- the status as people see it: a one-off of which nothing is left is finished. Deleted jobs only where they are asked for. What a
+-- move has copied already, or has not taken away yet, is another database's to show.
 SELECT j.*, seen.shown
 FROM jobs j
 CROSS JOIN LATERAL (
@@ -65,6 +66,7 @@ CROSS JOIN LATERAL (
                 THEN 'finished' ELSE j.status END AS shown
 ) AS seen
 WHERE j.tenant_id = $1
+  AND j.shard IN (SELECT shard FROM shards WHERE state IN ('here', 'leaving', 'arrived'))
   AND ($2::uuid IS NULL OR j.id < $2)
   AND (($3::text IS NULL AND j.deleted_at IS NULL) OR seen.shown = $3)
   AND ($4::text IS NULL OR j.queue = $4)
@@ -78,6 +80,19 @@ WHERE j.tenant_id = $1
        OR EXISTS (SELECT FROM runs r WHERE r.job_id = j.id AND r.state = 'waiting' AND r.scheduled_for < $10))
 ORDER BY j.id DESC
 LIMIT $11;
+
+-- name: borrow_name
+-- A name that a rename gave to a job of another shard; whoever held the row does not bear the name any more.
+INSERT INTO borrowed_names (tenant_id, name, shard, job_id) VALUES ($1, $2, $3, $4)
+ON CONFLICT (tenant_id, name) DO UPDATE SET shard = excluded.shard, job_id = excluded.job_id;
+
+-- name: borrowers
+-- Which of these names are borrowed, and by which jobs (primary key).
+SELECT name, job_id FROM borrowed_names WHERE tenant_id = $1 AND name = ANY($2::text[]);
+
+-- name: free_names
+-- A job does not bear these names any more (primary key).
+DELETE FROM borrowed_names WHERE tenant_id = $1 AND name = ANY($2::text[]) AND job_id = $3;
 
 -- name: outlook
 -- What lies ahead of some jobs and what was last: the timer, waiting ticks that are later than $2 (of one-offs: any), whether
@@ -135,6 +150,7 @@ DELETE FROM skips WHERE job_id = $1 AND reason = 'paused' AND first = $2 AND las
 -- Paused jobs whose `until` has come, the longest due first. Index jobs_paused holds paused jobs only.
 SELECT tenant_id, id FROM jobs
 WHERE status = 'paused' AND (pause ->> 'until')::timestamptz <= $1
+  AND shard IN (SELECT shard FROM shards WHERE state = 'here')
 ORDER BY (pause ->> 'until')::timestamptz LIMIT $2;
 
 -- name: next_lapse

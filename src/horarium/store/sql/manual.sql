@@ -19,13 +19,13 @@ SELECT state FROM history WHERE id = $1 AND tenant_id = $2 AND finished_at >= $3
 -- name: take_dead_letters
 -- Takes open dead letters of a tenant, by run ($2) or by filter, the oldest first, at most $8, with what it needs to run them
 -- again: the job as it is now, and what the run had of its own. Letters whose job is deleted stay: they can only be
--- discarded. Locked ones are somebody else's at this moment.
+-- discarded. Locked ones are somebody else's at this moment. None of a shard that is being moved.
 WITH taken AS (
     DELETE FROM dead_letters
     WHERE run_id IN (
         SELECT d.run_id FROM dead_letters d
         JOIN jobs j ON j.id = d.job_id AND j.deleted_at IS NULL
-        WHERE d.tenant_id = $1
+        WHERE d.tenant_id = $1 AND d.shard IN (SELECT shard FROM shards WHERE state = 'here')
           AND ($2::uuid[] IS NULL OR d.run_id = ANY($2))
           AND ($3::uuid IS NULL OR d.job_id = $3)
           AND ($4::text IS NULL OR d.fingerprint = $4)
@@ -51,7 +51,7 @@ ORDER BY taken.run_id;
 DELETE FROM dead_letters
 WHERE run_id IN (
     SELECT d.run_id FROM dead_letters d
-    WHERE d.tenant_id = $1
+    WHERE d.tenant_id = $1 AND d.shard IN (SELECT shard FROM shards WHERE state = 'here')
       AND ($2::uuid[] IS NULL OR d.run_id = ANY($2))
       AND ($3::uuid IS NULL OR d.job_id = $3)
       AND ($4::text IS NULL OR d.fingerprint = $4)

@@ -202,6 +202,14 @@ ALTER TABLE horarium.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+-- table borrowed_names
+CREATE TABLE horarium.borrowed_names (
+    tenant_id text NOT NULL,
+    name text NOT NULL,
+    shard smallint NOT NULL,
+    job_id uuid NOT NULL
+);
+
 -- table cluster
 CREATE TABLE horarium.cluster (
     key text NOT NULL,
@@ -378,6 +386,18 @@ CREATE TABLE horarium.nodes (
     last_seen_at timestamp with time zone DEFAULT now() NOT NULL
 )
 WITH (fillfactor='50');
+
+-- table past_schedules
+CREATE TABLE horarium.past_schedules (
+    job_id uuid NOT NULL,
+    shard smallint NOT NULL,
+    valid_from timestamp with time zone NOT NULL,
+    valid_until timestamp with time zone NOT NULL,
+    schedule_key text
+);
+
+-- comment COLUMN past_schedules.valid_from
+COMMENT ON COLUMN horarium.past_schedules.valid_from IS 'it governed the nominal times later than this, up to and including valid_until';
 
 -- table rollups
 CREATE TABLE horarium.rollups (
@@ -572,6 +592,10 @@ ALTER TABLE ONLY horarium.audit
 ALTER TABLE ONLY horarium.audit_default
     ADD CONSTRAINT audit_default_pkey PRIMARY KEY (id, at);
 
+-- constraint borrowed_names borrowed_names_pkey
+ALTER TABLE ONLY horarium.borrowed_names
+    ADD CONSTRAINT borrowed_names_pkey PRIMARY KEY (tenant_id, name);
+
 -- constraint cluster cluster_pkey
 ALTER TABLE ONLY horarium.cluster
     ADD CONSTRAINT cluster_pkey PRIMARY KEY (key);
@@ -652,6 +676,12 @@ CREATE UNIQUE INDEX jobs_name ON horarium.jobs USING btree (tenant_id, name) WHE
 
 -- index jobs_paused
 CREATE INDEX jobs_paused ON horarium.jobs USING btree (shard) WHERE (status = 'paused'::text);
+
+-- index past_schedules_ended
+CREATE INDEX past_schedules_ended ON horarium.past_schedules USING btree (valid_until);
+
+-- index past_schedules_job
+CREATE INDEX past_schedules_job ON horarium.past_schedules USING btree (job_id, valid_until);
 
 -- index run_logs_run
 CREATE INDEX run_logs_run ON ONLY horarium.run_logs USING btree (run_id, attempt, seq);

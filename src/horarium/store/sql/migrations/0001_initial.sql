@@ -55,6 +55,16 @@ CREATE UNIQUE INDEX jobs_name ON jobs (tenant_id, name) WHERE name IS NOT NULL A
 -- Jobs whose pause ends by itself (rule P3).
 CREATE INDEX jobs_paused ON jobs (shard) WHERE status = 'paused';
 
+-- Names that a job bears by a rename and that are hashed to another shard than the job's: with several databases the two may part,
+-- and this row, which lives with the name's shard, keeps the name unique and leads to the job.
+CREATE TABLE borrowed_names (
+    tenant_id           text NOT NULL,
+    name                text NOT NULL,
+    shard               smallint NOT NULL,
+    job_id              uuid NOT NULL,
+    PRIMARY KEY (tenant_id, name)
+);
+
 -- The next occurrence of each active job: narrow, the hot table of the scheduler.
 CREATE TABLE timers (
     job_id              uuid PRIMARY KEY,
@@ -174,6 +184,19 @@ CREATE TABLE skips (
 COMMENT ON COLUMN skips.exact IS 'false: count is a lower bound (rule M3)';
 CREATE INDEX skips_job ON skips (job_id, id DESC);
 CREATE INDEX skips_recorded ON skips (recorded_at);
+
+-- Which schedule governed a job before the one it has now: so that it can be checked which ticks there had to be. One row for each
+-- change of the schedule; NULL: which ticks there were in this time cannot be told any more.
+CREATE TABLE past_schedules (
+    job_id              uuid NOT NULL,
+    shard               smallint NOT NULL,
+    valid_from          timestamptz NOT NULL,
+    valid_until         timestamptz NOT NULL,
+    schedule_key        text
+);
+COMMENT ON COLUMN past_schedules.valid_from IS 'it governed the nominal times later than this, up to and including valid_until';
+CREATE INDEX past_schedules_job ON past_schedules (job_id, valid_until);
+CREATE INDEX past_schedules_ended ON past_schedules (valid_until);
 
 -- Runs that used up their attempts, until somebody retries or discards them.
 CREATE TABLE dead_letters (
