@@ -181,3 +181,27 @@ def test_after_a_refusal_nobody_tries_for_a_moment_that_grows() -> None:
     outage.check(0.0)
     outage.refused("anew", 100.0)
     outage.check(100.0 + 2 * Outage.SHORTEST_S)
+
+
+class _Closed:
+    """What the event loop shows of a connection that has ended meanwhile."""
+
+    family = socket.AF_INET
+
+    def setsockopt(self, *option: object) -> None:
+        raise ValueError("negative file descriptor")
+
+
+class _Transport:
+    def get_extra_info(self, name: str) -> object:
+        return _Closed()
+
+
+class _Ended:
+    """A connection that was cut just after it was made."""
+
+    _transport = _Transport()
+
+
+def test_a_connection_that_was_cut_at_once_is_no_crash() -> None:
+    servers.listen_for_life(_Ended())  # type: ignore[arg-type]  # as far as it is looked at

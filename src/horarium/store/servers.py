@@ -15,6 +15,7 @@ import random
 import socket
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 import asyncpg
@@ -177,8 +178,9 @@ def listen_for_life(connection: asyncpg.Connection) -> None:
     plug = connection._transport.get_extra_info("socket")  # noqa: SLF001 - the driver has no public way to it
     if plug is None or plug.family not in {socket.AF_INET, socket.AF_INET6}:
         return
-    plug.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     wanted = {"TCP_KEEPIDLE": 2, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": SILENT_FOR_S * 1000}
-    for name, value in wanted.items():
-        if hasattr(socket, name):  # some are Linux's only
-            plug.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    with suppress(OSError, ValueError):  # closed again already (the loop then has no descriptor): its first use tells
+        plug.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in wanted.items():
+            if hasattr(socket, name):  # some are Linux's only
+                plug.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
