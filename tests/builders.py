@@ -23,8 +23,9 @@ from horarium.domain.overlap import Overlap
 from horarium.domain.ready_set import ReadySet
 from horarium.domain.run import LiveRun
 from horarium.events import Events
-from horarium.services.completer import Completer, Report
+from horarium.services.completer import Completer
 from horarium.services.dispatcher import Dispatcher
+from horarium.services.endings import Report
 from horarium.services.leader import Leader, live_run
 from horarium.services.reaper import Reaper
 from horarium.services.releaser import Releaser

@@ -15,8 +15,8 @@ from horarium.domain.lanes import Wanted
 from horarium.domain.outcome import Outcome
 from horarium.errors import UnavailableError
 from horarium.events import Events
-from horarium.services.completer import Report, Taken
 from horarium.services.control_plane import ControlPlane, Timing
+from horarium.services.endings import Report, Taken
 from horarium.services.registry import Node
 from horarium.store.database import Database
 from tests.builders import WAIT_S

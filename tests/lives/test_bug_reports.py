@@ -15,7 +15,7 @@ from horarium.domain.outcome import Outcome
 from horarium.events import Name
 from horarium.services import dispatcher as dispatchers
 from horarium.services import scheduler as schedulers
-from horarium.services.completer import Report
+from horarium.services.endings import Report
 from horarium.services.shard_owner import ShardOwner
 from horarium.store import runs, shards, timers
 from tests import builders

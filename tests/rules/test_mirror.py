@@ -33,6 +33,7 @@ ELSEWHERE = {
     "embedded/lock.py": ("tests/embedded/test_refusals.py", "the second cluster in a directory is refused"),
     "embedded/processes.py": ("tests/embedded/test_users.py", "how programs are started as another user"),
     "protocol/version.py": ("tests/sdk/test_worker.py", "a number in a header"),
+    "services/endings.py": ("tests/services/test_completer.py", "what a report becomes is seen in the rows"),
     "services/arming.py": ("tests/services/test_catalog*.py", "a part of the catalog: what a change does to timers"),
     "services/catching_up.py": ("tests/services/test_catalog_pause.py", "a part of the catalog: resume"),
     "services/creation.py": ("tests/services/test_catalog_batch.py", "a part of the catalog: create"),

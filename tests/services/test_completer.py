@@ -15,7 +15,8 @@ from horarium import errors
 from horarium.domain import outcome as outcomes
 from horarium.domain.outcome import Outcome
 from horarium.events import Name
-from horarium.services.completer import Completer, Plain, Report, Taken, clean
+from horarium.services.completer import Completer
+from horarium.services.endings import Plain, Report, Taken, clean
 from horarium.store import run_logs, runs
 from tests.builders import Core, Started, wanted
 

@@ -82,7 +82,9 @@ async def test_one_caller_who_goes_away_leaves_the_others_alone(at_work: World, 
 
 
 async def test_every_caller_is_told_that_the_database_is_gone() -> None:
-    creator = Creator(Database("postgresql://127.0.0.1:1/none"), HandClock(NOON), Heard(), lambda: Shards(SHARDS, range(SHARDS)))
+    creator = Creator(
+        Database("postgresql://127.0.0.1:1/none"), HandClock(NOON), Heard(), lambda: Shards(SHARDS, range(SHARDS))
+    )
     spec = job.JobSpec(target={"handler": "h"}, run_at=NOON)
     results = await asyncio.gather(*(creator.create(WHO, spec) for _ in range(5)), return_exceptions=True)
     assert [type(result) for result in results] == [errors.UnavailableError] * 5

@@ -16,8 +16,9 @@ from horarium.domain.lanes import Wanted
 from horarium.domain.outcome import Outcome
 from horarium.gateway import reading
 from horarium.protocol import messages
-from horarium.services.completer import Completer, Plain, Report, clean
+from horarium.services.completer import Completer
 from horarium.services.dispatcher import Dispatcher
+from horarium.services.endings import Plain, Report, clean
 from horarium.services.leader import Leader
 from horarium.services.reaper import Reaper
 from horarium.services.registry import Registry

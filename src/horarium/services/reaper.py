@@ -12,7 +12,8 @@ from datetime import timedelta
 from horarium.domain.outcome import Outcome
 from horarium.domain.run import LiveRun
 from horarium.events import Events, Name
-from horarium.services.completer import Completer, Report
+from horarium.services.completer import Completer
+from horarium.services.endings import Report
 from horarium.services.leader import Leader
 from horarium.store import runs
 from horarium.store.database import Database
