@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+MINUTES ?= 20
+SEED ?=
 
 # Locked installs only: everything that runs here is named, with hashes, in requirements/dev.txt.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -13,7 +15,7 @@ EDITABLE := $(VENV)/.project-installed
 CODE := src tests $(wildcard benchmarks examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev test check bench bench-full peers lock lock-peers
+.PHONY: help setup dev test check bench bench-full peers lock lock-peers chaos
 .NOTPARALLEL:
 
 help: ## show this list
@@ -42,6 +44,9 @@ bench-full: setup ## every benchmark in its full form: hours
 
 peers: setup ## install the systems that benchmarks/peers compares with (ARGS="--only oban celery" names some)
 	@$(BIN)/python -m benchmarks.peers --install $(ARGS)
+
+chaos: setup ## faults at random on nodes, databases and workers under load (MINUTES=20 SEED=7 ARGS="--every 20")
+	@$(BIN)/python -m tests.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 lock: setup ## compile requirements/*.txt from pyproject.toml again (ARGS=--upgrade takes the newest)
 	$(PIP_INSTALL) uv
