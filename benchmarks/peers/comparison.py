@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+import asyncpg
+
 from benchmarks.peers import works
 from benchmarks.peers.peer import Peer
 from benchmarks.peers.site import BrokenPeerError
@@ -142,6 +144,6 @@ async def _attempt(findings: Findings, work: str, measure: Callable[[], Awaitabl
     """A peer that breaks is told as broken; the others go on."""
     try:
         told = await measure()
-    except (BrokenPeerError, TimeoutError) as error:
+    except (BrokenPeerError, TimeoutError, OSError, asyncpg.PostgresError) as error:
         told = findings.failures[work] = str(error) or "it took too long"
     say(f"{findings.peer.name}, {work}: {told}")
