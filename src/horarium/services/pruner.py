@@ -21,7 +21,7 @@ ROWS_AT_ONCE = 5_000
 
 
 class Pruner:
-    """Keeps the database flat. Every node may do it; only the leader of shard 0 does."""
+    """Keeps the database flat. Every node may do it; only the leader of the first shard that lives here does."""
 
     def __init__(self, database: Database, leader: Leader, events: Events, history: timedelta) -> None:
         self._database = database
@@ -31,7 +31,7 @@ class Pruner:
 
     async def make_partitions_once(self) -> float:
         """Make the partitions of the coming days. Tried again soon when a long query holds the table."""
-        if not self._leader.leads(0):
+        if not await self._is_chosen():
             return 5.0
         today = self._leader.clock.now().date()
         async with self._database.connection() as connection:
@@ -40,7 +40,7 @@ class Pruner:
 
     async def run_once(self) -> float:
         """Drop whole days, and forget what is old elsewhere."""
-        if not self._leader.leads(0):
+        if not await self._is_chosen():
             return 5.0
         now = self._leader.clock.now()
         before = now - self._history
@@ -51,6 +51,14 @@ class Pruner:
         if dropped:
             self._events.tell(Name.PARTITIONS_DROPPED, partitions=dropped)
         return 1.0 if more else LOOK_EVERY_S
+
+    async def _is_chosen(self) -> bool:
+        """Which shard is the first one changes when shards are moved between databases, so the rows are asked."""
+        if not self._leader.terms:
+            return False
+        async with self._database.connection() as connection:
+            first = await shards.first(connection)
+        return first is not None and self._leader.leads(first)
 
     @staticmethod
     async def _forget_rows(connection: asyncpg.Connection, before: datetime, now: datetime) -> bool:

@@ -50,6 +50,12 @@ async def all_shards(connection: asyncpg.Connection) -> list[asyncpg.Record]:
     return rows
 
 
+async def first(connection: asyncpg.Connection) -> int | None:
+    """The lowest shard that lives here; None when none does."""
+    lowest: int | None = await connection.fetchval(SQL.first)
+    return lowest
+
+
 async def states(connection: asyncpg.Connection) -> dict[int, State]:
     """How the shards that this database has rows of stand to it."""
     return {row["shard"]: State(row["state"]) for row in await connection.fetch(SQL.states)}

@@ -46,3 +46,7 @@ DELETE FROM nodes WHERE last_seen_at < now() - interval '1 day';
 -- name: states
 -- How the shards that this database has rows of stand to it.
 SELECT shard, state FROM shards ORDER BY shard;
+
+-- name: first
+-- The lowest shard that lives here: its leader looks after what is not divided into shards.
+SELECT min(shard) FROM shards WHERE state = 'here';
