@@ -64,6 +64,7 @@ ELSEWHERE = {
     "services/watch.py": ("tests/rules/test_statements.py", "two figures, read by a statement each"),
     "cli/db_status.py": ("tests/cli/test_db.py", "what a command shows"),
     "store/moving.py": ("tests/services/test_mover.py", "statements, by the service that uses them"),
+    "store/auditing.py": ("tests/services/test_auditor.py", "statements, by the service that uses them"),
     "store/api_keys.py": ("tests/services/test_keys.py", "statements, by the service that uses them"),
     "store/bulk.py": ("tests/store/test_jobs.py", "how rows are copied, against how they are inserted"),
     "store/inspect.py": ("tests/services/test_inspector.py", "statements, by the service that uses them"),

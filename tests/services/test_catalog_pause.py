@@ -240,6 +240,7 @@ async def test_what_is_over_cannot_be_paused(at_work: World) -> None:
     await at_work.fire()
     failed = await at_work.create(name="failed", schedule="* * * * *")
     await at_work.execute("UPDATE jobs SET status = 'error', status_reason = 'bad zone' WHERE id = $1", failed.id)
+    at_work.cook_the_books()  # the scheduler would have taken the timer away
     for over in (once, ended, failed):
         with pytest.raises(errors.ConflictError):
             await at_work.catalog.pause(WHO, over.id)
@@ -339,6 +340,7 @@ async def test_a_job_that_cannot_be_resumed_stands_in_nobodys_way(at_work: World
     for each in (broken, sound):
         await at_work.catalog.pause(WHO, each.id, until=NOON + timedelta(minutes=1))
     await at_work.execute("UPDATE jobs SET timezone = 'Europe/Nowhere' WHERE id = $1", broken.id)
+    at_work.cook_the_books()
     at_work.later(minutes=2)
     resumer = Resumer(at_work.database, at_work.clock, at_work.catalog)
     await resumer.run_once()

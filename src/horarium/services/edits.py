@@ -15,7 +15,7 @@ from horarium.domain import firing, job, schedule
 from horarium.domain.states import WAITING, JobStatus, Trigger
 from horarium.services import arming, overdue
 from horarium.services.holding import Held
-from horarium.store import jobs, runs, skips, timers
+from horarium.store import jobs, past_schedules, runs, skips, timers
 
 _MICROSECOND = timedelta(microseconds=1)
 _SNAPSHOT = ("payload", "target", "retry", "timeout_s")
@@ -85,11 +85,14 @@ async def _retime(
 ) -> job.Job:
     """Plan anew from now (rule E2)."""
     if edited.status is JobStatus.PAUSED:
+        await past_schedules.end(connection, held.job, now)
         return await _retime_paused(connection, held.job, edited, now)
     retracted = await runs.retract(connection, [edited.id], now)
     effects.removed += [tick.id for tick in retracted]
     await _judge_delayed(connection, held, edited, pending, now, effects)
-    tick = await _first_tick(connection, held.job, edited, now)
+    handled = await jobs.handled_ahead(connection, edited.id, now)
+    await past_schedules.end(connection, held.job, now, handled)
+    tick = _first_tick(held.job, edited, max(now, handled or now))
     if tick is None:
         return await _end(connection, edited)
     _arm(edited, tick, now, effects)
@@ -131,15 +134,12 @@ def _has(planned: schedule.Schedule, nominal: datetime) -> bool:
     return schedule.next_fire(planned, nominal - _MICROSECOND) == nominal
 
 
-async def _first_tick(
-    connection: asyncpg.Connection, old: job.Job, edited: job.Job, now: datetime
-) -> firing.Tick | None:
+def _first_tick(old: job.Job, edited: job.Job, after: datetime) -> firing.Tick | None:
     """The first occurrence of the new schedule: later than now, and than ticks ahead that are claimed or cancelled."""
     run_at = edited.spec.run_at
     if run_at is not None and run_at != old.spec.run_at:
         return arming.tick_at(edited.id, job.schedule_of(edited.spec, edited.anchor_at), run_at)
-    handled = await jobs.handled_ahead(connection, edited.id, now)
-    return arming.next_tick(edited, max(now, handled or now))
+    return arming.next_tick(edited, after)
 
 
 def _arm(edited: job.Job, tick: firing.Tick, now: datetime, effects: arming.Effects) -> None:

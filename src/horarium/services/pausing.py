@@ -19,7 +19,7 @@ from horarium.domain.states import JobStatus
 from horarium.services import arming, catching_up, overdue
 from horarium.services.catching_up import CatchUp
 from horarium.services.holding import Held
-from horarium.store import jobs, runs, skips, timers
+from horarium.store import jobs, past_schedules, runs, skips, timers
 from horarium.store.skips import SkipRow
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -50,7 +50,8 @@ async def pause(
         return await _pause_again(connection, held.job, who, now, reason, until)
     _check_may_pause(held.job)
     retracted = await runs.retract(connection, [held.job.id], None)
-    stopped = sorted(tick.scheduled_for for tick in retracted if tick.scheduled_for <= now)
+    settled = max(now, await jobs.handled_ahead(connection, held.job.id, now) or now)
+    stopped = sorted(tick.scheduled_for for tick in retracted if tick.scheduled_for <= settled)
     kept, lines = _account(held, stopped, now)
     await skips.insert(connection, lines)
     await timers.delete(connection, [held.job.id])
@@ -58,7 +59,7 @@ async def pause(
         _touched(held.job, who, now),
         status=JobStatus.PAUSED,
         status_reason=reason,
-        pause=job.Pause(now, who.name, reason, until, settled_until=now, retracted=tuple(kept)),
+        pause=job.Pause(now, who.name, reason, until, settled_until=settled, retracted=tuple(kept)),
     )
     await jobs.update(connection, paused)
     return paused, arming.Effects(removed=[tick.id for tick in retracted], edited=[paused.id])
@@ -73,6 +74,8 @@ async def resume(
     if held.job.status is JobStatus.FINISHED:
         raise errors.ConflictError("the job is finished: it has no further run", "job_finished")
     resumed = await _decide(connection, held.job, who, now, catch_up)
+    if held.job.status is JobStatus.ERROR:
+        await past_schedules.forget(connection, held.job, now)
     effects = arming.Effects(edited=[resumed.job.id])
     effects.added = [arming.run_of(resumed.job, tick) for tick in resumed.amends.ticks]
     if resumed.next is not None:

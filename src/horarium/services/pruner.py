@@ -10,7 +10,7 @@ import asyncpg
 from horarium.domain import ids
 from horarium.events import Events, Name
 from horarium.services.leader import Leader
-from horarium.store import retention, rollups, shards, skips, workers
+from horarium.store import past_schedules, retention, rollups, shards, skips, workers
 from horarium.store.database import Database
 
 LOOK_EVERY_S = 600.0
@@ -71,4 +71,5 @@ class Pruner:
         oldest_id = UUID(int=(ids.microseconds(before) // 1000) << 80)
         jobs_gone = await retention.prune_jobs(connection, oldest_id, before, ROWS_AT_ONCE)
         skips_gone = await skips.prune(connection, before, ROWS_AT_ONCE)
-        return ROWS_AT_ONCE in (jobs_gone, skips_gone)
+        past_gone = await past_schedules.prune(connection, before, ROWS_AT_ONCE)
+        return ROWS_AT_ONCE in (jobs_gone, skips_gone, past_gone)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
+from horarium import clock as clocks
 from horarium.domain import firing, schedule, zones
 from horarium.domain.firing import CLOCK_STEP, Planner
 from horarium.events import Events, Name
 from horarium.services.leader import Leader
-from horarium.store import timers
+from horarium.store import past_schedules, timers
 from horarium.store.database import Database
 from horarium.store.timers import TimerRow
 
@@ -51,6 +53,8 @@ class Rearmer:
                 )
                 times = {row.job_id: tick for row in rows if (tick := self._next_tick(row, now)) is not None}
                 await timers.rearm(connection, times)
+                again = [past_schedules.Unknown(row.job_id, row.shard, now, row.last_scheduled_for or now) for row in rows]
+                await past_schedules.leave_open(connection, again)
             total += len(times)
             if len(rows) < ROWS_AT_ONCE:
                 return total
@@ -73,12 +77,25 @@ class Rearmer:
                 )
                 moved = [change for row in rows if (change := _change(row, now)) is not None]
                 await timers.recompute(connection, moved, version)
+                await past_schedules.leave_open(connection, _told_otherwise(rows, moved, now))
                 one_offs = [change for change in moved if change.schedule_key.startswith(firing.ONE_OFF)]
                 await timers.relocate_one_offs(connection, {each.job_id: each.next_scheduled_for for each in one_offs})
             total += len(moved)
             if len(rows) < ROWS_AT_ONCE:
                 return total
             cursor = rows[-1].job_id
+
+
+def _told_otherwise(
+    rows: Sequence[TimerRow], changes: Sequence[timers.Recomputed], now: datetime
+) -> list[past_schedules.Unknown]:
+    """Jobs whose next time is another one under the new zone data: their ticks until now cannot be told by these."""
+    moved = {each.job_id for each in changes if each.next_scheduled_for != each.scheduled_for}
+    return [
+        past_schedules.Unknown(row.job_id, row.shard, clocks.EPOCH, max(now, row.last_scheduled_for or now))
+        for row in rows
+        if row.job_id in moved
+    ]
 
 
 def _change(row: TimerRow, now: datetime) -> timers.Recomputed | None:
