@@ -163,7 +163,7 @@ async def test_a_run_that_nobody_knows_is_lost(wire: Wire) -> None:
 
 async def test_a_run_of_another_nodes_shard_is_not_called_lost(wire: Wire) -> None:
     elsewhere = Held("01890000-0000-8fff-8000-000000000001", 5, None)  # type: ignore[arg-type]  # there is no job
-    assert await wire.heartbeat(elsewhere) == {"lease_s": 15.0}
+    assert await wire.heartbeat(elsewhere) == {"lease_s": 15.0, "unsure": [elsewhere.run_id]}
 
 
 async def test_during_a_take_over_nothing_is_called_lost(taking_over: Wire) -> None:
@@ -177,7 +177,7 @@ async def test_during_a_take_over_nothing_is_called_lost(taking_over: Wire) -> N
         (claimed,) = await runs.claim(connection, [row.id], ["w1"], timedelta(seconds=15), terms)
     held = Held(str(row.id), claimed[1], job)
     nobodys = Held(str(NOBODYS), 5, job)
-    assert await wire.heartbeat(held, nobodys) == {"lease_s": 15.0}
+    assert await wire.heartbeat(held, nobodys) == {"lease_s": 15.0, "unsure": [held.run_id, str(NOBODYS)]}
     await wire.plane.owner.load_once()
     assert await wire.heartbeat(held, nobodys) == {"lease_s": 15.0, "lost": [str(NOBODYS)]}
     assert await wire.report(held) == {"accepted": [held.run_id]}
@@ -334,5 +334,5 @@ async def test_a_node_that_goes_away_sends_its_workers_on(wire: Wire) -> None:
     assert await waiting == {"leases": [], "drain": True}
     await wire.make()
     assert await wire.lease() == {"leases": [], "drain": True}
-    assert await wire.heartbeat(held) == {"lease_s": 15.0}
+    assert await wire.heartbeat(held) == {"lease_s": 15.0, "unsure": [held.run_id]}
     assert await wire.report(held) == {"accepted": [held.run_id]}

@@ -33,6 +33,7 @@ class Peer:
         self.keys: set[str] = set()
         self.lost: set[str] = set()
         self.cancelled: set[str] = set()
+        self.unsure: set[str] = set()
         self.faults: dict[str, list[Fault]] = {"lease": [], "heartbeat": [], "report": []}
         self._offered: list[messages.Lease] = []
         self._token = 0
@@ -106,7 +107,12 @@ class Peer:
             return self._fault("heartbeat", request)
         named = {run.run_id for run in beat.runs}
         return _json(
-            messages.HeartbeatResponse(self.lease_s, sorted(self.lost & named), sorted(self.cancelled & named))
+            messages.HeartbeatResponse(
+                self.lease_s,
+                sorted(self.lost & named),
+                sorted(self.cancelled & named),
+                sorted(self.unsure & named),
+            )
         )
 
     async def report(self, request: web.Request) -> web.Response:

@@ -240,3 +240,28 @@ async def test_failing_beats_are_told(short: peers.Peer, caplog: pytest.LogCaptu
             go_on.set()
             await short.result(run_id)
     assert "a heartbeat did not get through" in caplog.text and "HTTP 503" in caplog.text
+
+
+async def test_a_run_in_doubt_goes_on_until_its_lease_ends_and_its_lines_are_sent_again(short: peers.Peer) -> None:
+    h, ended = Horarium(), asyncio.Event()
+    began_at = 0.0
+
+    @h.job("long")
+    async def long(ctx: Context) -> None:
+        nonlocal began_at
+        began_at = time.monotonic()
+        await ctx.log("hello")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    short.unsure.add("run-1")
+    async with peers.working(short, carriers(h)):
+        (run_id,) = await short.offer("long")
+        for _ in range(2):
+            run = await short.beat_of(run_id, lambda run: run.logs)
+            assert [line.message for line in run.logs] == ["hello"]
+        await asyncio.wait_for(ended.wait(), peers.PATIENCE_S)
+        assert time.monotonic() - began_at >= short.lease_s - 0.1
+    assert not short.reports

@@ -49,10 +49,13 @@ def masked(url: str) -> str:
 
 
 def _shown(name: str, value: Any) -> Any:
+    from horarium import config as configuration
     from horarium import durations
 
     if name == "database_url":
         return masked(value)
+    if name in configuration.SECRETS:
+        return value and "***"
     if isinstance(value, timedelta):
         return durations.format_duration(value)
     return [str(part) for part in value] if isinstance(value, tuple) else value

@@ -108,6 +108,9 @@ class Queue:
             self._round.append(run.tenant_id)
         lane.push(run)
 
+    def depth(self) -> int:
+        return sum(len(heap) for lane in self.lanes.values() for heap in lane.by_target.values())
+
     def take(self, wanted: Wanted, limit: int, weight_of: Callable[[str], float]) -> list[LiveRun]:
         """The next runs of this queue, at most `limit`, shared among its tenants."""
         accepts = wanted.accepts
@@ -182,6 +185,11 @@ class Lanes:
         if len(wanted.queues) == 1 or wanted.strict:
             return self._take_in_order((name for name, _ in wanted.queues), wanted, limit)
         return self._take_by_weight(wanted, limit)
+
+    def depths(self) -> dict[str, int]:
+        """About how many runs are ready in each queue: what is stale and not cleared away yet is counted too."""
+        found = {name: queue.depth() for name, queue in self._queues.items()}
+        return {name: depth for name, depth in found.items() if depth}
 
     def _take_in_order(self, names: Iterable[str], wanted: Wanted, limit: int) -> list[LiveRun]:
         taken: list[LiveRun] = []

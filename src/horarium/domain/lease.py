@@ -18,10 +18,12 @@ UNLISTED_LIMIT = 2
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The answer to a heartbeat: runs that are no longer the worker's, and runs that it should stop."""
+    """The answer to a heartbeat: runs that are no longer the worker's, runs that it should stop, and runs that cannot be
+    judged now: not lost, and not extended either."""
 
     lost: list[UUID] = field(default_factory=list)
     cancel: list[UUID] = field(default_factory=list)
+    unsure: list[UUID] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +98,7 @@ class Leases:
         for run_id, token in listed:
             run = held.get(run_id)
             if run is None or run.token != token:
-                if knows(run_id):
-                    heard.lost.append(run_id)
+                (heard.lost if knows(run_id) else heard.unsure).append(run_id)
                 continue
             run.lease_until = min(now + self.lease_s, run.stop_at)
             run.unlisted = -1

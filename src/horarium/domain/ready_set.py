@@ -208,6 +208,10 @@ class ReadySet:
                 depth.oldest = run.ready_at if depth.oldest is None else min(depth.oldest, run.ready_at)
         return found
 
+    def queued_depths(self) -> dict[str, int]:
+        """About how many runs are ready and wait for a worker, by queue: to be offered to other nodes."""
+        return self._lanes.depths() if self.queued else {}
+
     def has_queued(self) -> bool:
         """Whether any run is ready and waits for a worker."""
         return self.queued > 0

@@ -54,10 +54,7 @@ class Gateway:
         except Exception:  # noqa: BLE001 - the worker is told, the log has the rest, the node goes on
             _log.exception("worker_call_failed", path=scope["path"])
             status, headers, body = reading.crash()
-        content_type = JSON if status < 400 else PROBLEM
-        length = (b"content-length", str(len(body)).encode())
-        await send({"type": "http.response.start", "status": status, "headers": [content_type, length, *headers]})
-        await send({"type": "http.response.body", "body": body})
+        await respond(send, status, headers, body)
 
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         call = self._calls.get(scope["path"])
@@ -66,8 +63,8 @@ class Gateway:
         if scope["method"] != "POST":
             return reading.method_not_allowed(scope["method"])
         actor = await self._authenticate(scope)
-        body = await _read(receive)
-        return 200, [], await _while_connected(call(actor, body), receive)
+        body = await read(receive)
+        return 200, [], await while_connected(call(actor, body), receive)
 
     async def _authenticate(self, scope: Scope) -> Actor:
         actor = await self._keys.authenticate(reading.bearer_token(scope))
@@ -82,7 +79,16 @@ class Disconnected(Exception):  # noqa: N818 - not an error: the worker has gone
     """The worker closed its connection."""
 
 
-async def _read(receive: Receive) -> bytes:
+async def respond(send: Send, status: int, headers: reading.Headers, body: bytes) -> None:
+    """Send an answer: JSON, or a problem document."""
+    content_type = JSON if status < 400 else PROBLEM
+    length = (b"content-length", str(len(body)).encode())
+    await send({"type": "http.response.start", "status": status, "headers": [content_type, length, *headers]})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def read(receive: Receive) -> bytes:
+    """The body of a request. TooLargeError beyond 64 MiB, Disconnected when the caller went away."""
     chunks: list[bytes] = []
     size = 0
     while True:
@@ -98,7 +104,7 @@ async def _read(receive: Receive) -> bytes:
             return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-async def _while_connected(answer: Any, receive: Receive) -> bytes:
+async def while_connected(answer: Any, receive: Receive) -> bytes:
     """The answer, unless the worker goes away first: then the call is cancelled."""
     work: asyncio.Task[bytes] = asyncio.ensure_future(answer)
     gone = asyncio.ensure_future(receive())

@@ -19,6 +19,7 @@ from horarium.protocol import messages
 from horarium.services.completer import Completer
 from horarium.services.dispatcher import Dispatcher
 from horarium.services.endings import Plain, Report, clean
+from horarium.services.forwarding import Forwarding
 from horarium.services.leader import Leader
 from horarium.services.reaper import Reaper
 from horarium.services.registry import Registry
@@ -33,16 +34,23 @@ MAX_RETRY_IN_S = 366 * 86400.0
 
 
 class WorkerCalls:
-    """What a worker can ask of the node that leads its runs."""
+    """What a worker can ask of a node. `forwarding` is where runs go that another node, or another plane of this one, leads."""
 
     def __init__(
-        self, leader: Leader, dispatcher: Dispatcher, completer: Completer, reaper: Reaper, registry: Registry
+        self,
+        leader: Leader,
+        dispatcher: Dispatcher,
+        completer: Completer,
+        reaper: Reaper,
+        registry: Registry,
+        forwarding: Forwarding | None = None,
     ) -> None:
         self._leader = leader
         self._dispatcher = dispatcher
         self._completer = completer
         self._reaper = reaper
         self._registry = registry
+        self.forwarding = forwarding
 
     async def lease(self, actor: Actor, body: bytes) -> bytes:
         """Long poll: runs for a worker, each lease as text."""
@@ -61,53 +69,71 @@ class WorkerCalls:
     async def heartbeat(self, actor: Actor, body: bytes) -> bytes:
         """The runs that a worker holds: extended, lost, or to be stopped. Costs no SQL unless it carries log lines."""
         request = reading.decode(messages.heartbeat_requests, body)
+        self._registry.beat(request.worker.id)
+        if self.forwarding is not None and self.forwarding.is_needed:
+            return messages.encode(await self.forwarding.hear(actor, request))
+        return messages.encode(await self.hear(actor, request))
+
+    async def hear(self, actor: Actor, request: messages.HeartbeatRequest) -> messages.HeartbeatResponse:
+        """A heartbeat about runs that are led here."""
         worker_id = request.worker.id
-        self._registry.beat(worker_id)
         listed = [(_uuid(run.run_id), run.fencing_token) for run in request.runs]
         now = self._leader.clock.monotonic()
         heard = self._leader.ready.leases.heartbeat(worker_id, listed, now, self._leader.knows, _tenant_of(actor))
-        lost = set(heard.lost)
+        not_held = {*heard.lost, *heard.unsure}
         for (run_id, _), run in zip(listed, request.runs, strict=True):
-            if run.progress is not None and run_id not in lost and self._is_of_tenant(run_id, actor):
+            if run.progress is not None and run_id not in not_held and self._is_of_tenant(run_id, actor):
                 self._leader.progress[run_id] = msgspec.json.encode(run.progress).decode()
-        logs = [row for run in request.runs if run.logs for row in self._log_rows(run, actor)]
+        logs = [
+            row
+            for (run_id, _), run in zip(listed, request.runs, strict=True)
+            if run.logs and run_id not in not_held
+            for row in self._log_rows(run, actor)
+        ]
         if logs:
             await self._completer.report([], logs)
         await self._reaper.take_back(worker_id, _tenant_of(actor))
-        return messages.encode(
-            messages.HeartbeatResponse(
-                self._leader.ready.leases.lease_s,
-                [str(run_id) for run_id in heard.lost],
-                [str(i) for i in heard.cancel],
-            )
+        return messages.HeartbeatResponse(
+            self._leader.ready.leases.lease_s,
+            [str(run_id) for run_id in heard.lost],
+            [str(run_id) for run_id in heard.cancel],
+            [str(run_id) for run_id in heard.unsure],
         )
 
     async def report(self, actor: Actor, body: bytes) -> bytes:
         """How attempts ended; answered when it is durable."""
         request = reading.decode(messages.report_requests, body)
         self._registry.beat(request.worker.id)
+        if self.forwarding is not None and self.forwarding.is_needed:
+            return messages.encode(await self.forwarding.take_in(actor, request))
+        return messages.encode(await self.take_in(actor, request))
+
+    async def take_in(self, actor: Actor, request: messages.ReportRequest) -> messages.ReportResponse:
+        """Results of runs that are led here, or whose leader cannot be asked; returns when they are durable."""
         plain, reports = _sorted(request.results)
-        foreign: list[UUID] = []
+        foreign: set[UUID] = set()
         if _tenant_of(actor) is not None or not _are_tokens(plain, reports):
-            plain, reports, foreign = self._sifted(plain, reports, actor)
+            plain, reports, foreign = await self._sifted(plain, reports, actor)
         logs = [row for result in request.results if result.logs for row in self._log_rows(result, actor)]
         taken = await self._completer.report(reports, logs, plain)
         if not taken.lost and not foreign:
-            return messages.encode(messages.ReportResponse([result.run_id for result in request.results]))
+            return messages.ReportResponse([result.run_id for result in request.results])
         lost = [str(run_id) for run_id in (*taken.lost, *foreign)]
-        return messages.encode(messages.ReportResponse([str(run_id) for run_id in taken.accepted], lost))
+        return messages.ReportResponse([str(run_id) for run_id in taken.accepted], lost)
 
-    def _sifted(self, plain: Plain, reports: list[Report], actor: Actor) -> tuple[Plain, list[Report], list[UUID]]:
-        """Apart from the rest: runs that this actor cannot end, and tokens that no claim ever gave."""
-        run_ids = [*plain.ids, *(report.run_id for report in reports)]
-        if _tenant_of(actor) is not None and any(map(self._is_loading, run_ids)):
+    async def _sifted(
+        self, plain: Plain, reports: list[Report], actor: Actor
+    ) -> tuple[Plain, list[Report], set[UUID]]:
+        """Apart from the rest: runs that this actor cannot end, and those whose token no claim ever gave."""
+        held = [*zip(*plain, strict=True), *((report.run_id, report.token) for report in reports)]
+        if _tenant_of(actor) is not None and any(self._is_loading(run_id) for run_id, _ in held):
             # Whose run it is cannot be told yet: the report is not placed, and its worker repeats it.
             raise errors.UnavailableError("this node is taking over the run's shard: report again")
-        foreign = {run_id for run_id, token in zip(*plain, strict=True) if not self._may_end(run_id, token, actor)}
-        foreign |= {report.run_id for report in reports if not self._may_end(report.run_id, report.token, actor)}
-        own = [held for held in zip(*plain, strict=True) if held[0] not in foreign]
+        foreign = {run_id for run_id, token in held if not self._may_end(run_id, token, actor)}
+        foreign |= await self._strangers([run_id for run_id, _ in held], actor)
+        own = [each for each in zip(*plain, strict=True) if each[0] not in foreign]
         kept = Plain([run_id for run_id, _ in own], [token for _, token in own])
-        return kept, [report for report in reports if report.run_id not in foreign], list(foreign)
+        return kept, [report for report in reports if report.run_id not in foreign], foreign
 
     async def stop(self, actor: Actor, body: bytes) -> bytes:
         """A worker says goodbye."""
@@ -120,6 +146,15 @@ class WorkerCalls:
 
     def _may_end(self, run_id: UUID, token: int, actor: Actor) -> bool:
         return 0 <= token <= MAX_INT64 and self._is_of_tenant(run_id, actor)
+
+    async def _strangers(self, run_ids: Sequence[UUID], actor: Actor) -> set[UUID]:
+        """Runs of other tenants among those that memory knows nothing of: led elsewhere, or ended."""
+        tenant = _tenant_of(actor)
+        if tenant is None:
+            return set()
+        leases = self._leader.ready.leases
+        unknown = [run_id for run_id in run_ids if leases.get(run_id) is None]
+        return await self._completer.strangers(unknown, tenant) if unknown else set()
 
     def _is_of_tenant(self, run_id: UUID, actor: Actor) -> bool:
         """A worker's key has one tenant: it cannot end another tenant's run, whatever token it names."""

@@ -142,7 +142,8 @@ class HeartbeatRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class HeartbeatResponse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`lost`: no longer this worker's, stop and report nothing. `cancel`: stop, then report.
+    """`lost`: no longer this worker's, stop and report nothing. `cancel`: stop, then report. `unsure`: who leads these
+    runs cannot be asked just now; go on for as long as their leases last, and send their lines again.
 
     Every other run listed is the worker's for another `lease_s` seconds.
     """
@@ -150,6 +151,7 @@ class HeartbeatResponse(msgspec.Struct, frozen=True, omit_defaults=True):
     lease_s: float
     lost: list[str] = []
     cancel: list[str] = []
+    unsure: list[str] = []
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -185,7 +187,7 @@ class ReportRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ReportResponse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`accepted` are durable; `lost` came too late and changed nothing."""
+    """`accepted` are durable; `lost` came too late and changed nothing. What is in neither is to be sent again."""
 
     accepted: list[str]
     lost: list[str] = []

@@ -79,6 +79,7 @@ class Heartbeat:
         self.expect(answer.lease_s)
         for attempt in apply(answer, held, request, sent_at):
             self._tell(attempt)
+        self._give_up_lapsed(held)
         return True
 
     def _run(self) -> None:
@@ -147,12 +148,15 @@ def apply(
     sent_at: float,
 ) -> list[attempts.Attempt]:
     """Take in the answer to `request`, which listed `held`; returns the attempts that have to stop now."""
-    lost, cancelled, stopped = frozenset(answer.lost), frozenset(answer.cancel), []
+    lost, cancelled, unsure = frozenset(answer.lost), frozenset(answer.cancel), frozenset(answer.unsure)
+    stopped = []
     for attempt, sent in zip(held, request.runs, strict=True):
         if sent.run_id in lost:
             if attempt.mark_stopped(attempts.Stop.LOST):
                 stopped.append(attempt)
             continue
+        if sent.run_id in unsure:
+            continue  # its lines are sent again, and its lease ends when it would have
         attempt.lease_until = sent_at + answer.lease_s
         if sent.logs and attempt.log_book is not None:
             attempt.log_book.acknowledge(sent.logs[-1].seq)

@@ -83,6 +83,11 @@ class Completer:
             [Report(run_id, token, Outcome.DISCARD, error=error, by_leader=True) for run_id, token in held]
         )
 
+    async def strangers(self, run_ids: Sequence[UUID], tenant_id: str) -> set[UUID]:
+        """Of these live runs the ones of other tenants, by their rows: for runs that this memory knows nothing of."""
+        async with self._database.connection() as connection:
+            return await runs.of_others(connection, run_ids, tenant_id)
+
     def under_way(self) -> list[asyncio.Future[Any]]:
         """What has been reported and is not durable yet."""
         return [*self._commits, *(request.answer for request in self._requests)]

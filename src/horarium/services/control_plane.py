@@ -75,9 +75,7 @@ class ControlPlane:
         self.completer = Completer(database, self.leader, events)
         self.reaper = Reaper(database, self.leader, self.completer, events)
         self.sweeper = Sweeper(database, self.leader, events, timing.sweep.total_seconds())
-        self.lease_database = Database(
-            database.url, pool_size=1, statement_cache=database.statement_cache, connect_timeout_s=LEASE_CONNECT_S
-        )
+        self.lease_database = database.another(pool_size=1, connect_timeout_s=LEASE_CONNECT_S)
         self.owner = ShardOwner(self.lease_database, self.leader, self.clock, events, node)
         self.rearmer = Rearmer(database, self.leader, events)
         self.pruner = Pruner(database, self.leader, events, timing.history)
@@ -151,8 +149,15 @@ class ControlPlane:
             await self.lease_database.close()
 
     def unready(self) -> list[str]:
-        """What keeps this node from its work; nothing when all is well."""
-        return [] if self.leader.terms else ["this node leads no shard yet"]
+        """What keeps this node from its work; nothing when all is well: then it leads shards, or others lead them all."""
+        division = self.owner.division
+        if self.leader.terms or (division.leaders and all(map(division.leader_of, division.leaders))):
+            return []
+        return ["this node leads no shard yet, and not all are led by others"]
+
+    def look_now(self) -> None:
+        """Renew, look and take now rather than at the end of the second."""
+        self._loops["shard_owner"].wake()
 
     def _connect(self) -> None:
         """Who wakes whom."""

@@ -140,6 +140,10 @@ class Dispatcher:
         """Serve the same workers as another one: a request that waits is answered by whoever has runs first."""
         self._waiters = other._waiters
 
+    def has_queued(self) -> bool:
+        """Whether runs wait for workers here."""
+        return self._leader.ready.has_queued()
+
     def idle(self) -> list[Waiter]:
         """The requests that wait, in the order they came."""
         return list(self._waiters)

@@ -80,7 +80,7 @@ class Inspector:
             **_summary(row, who.tenant_id),
             payload=_raw(row["payload"]),
             result=_raw(row["result"]),
-            progress=self._progress(row),
+            progress=await self._progress(row),
             cancel_requested_at=row["cancel_requested_at"],
             cancel_requested_by=row["cancel_requested_by"],
             attempts=attempts_of(row),
@@ -168,7 +168,8 @@ class Inspector:
 
     async def _counted(self, connection: asyncpg.Connection, tenant_id: str) -> _Counted:
         if self._live is not None:
-            return _Counted([state for state in self._live.queues() if state.tenant_id == tenant_id])
+            live = await self._live.queues()
+            return _Counted([state for state in live.states if state.tenant_id == tenant_id], live.exact)
         rows = await inspect.count_queues(connection, tenant_id, _MOST_COUNTED)
         looked_at = sum(row["scheduled"] + row["queued"] + row["running"] for row in rows)
         found = [
@@ -179,9 +180,9 @@ class Inspector:
         ]
         return _Counted(found, exact=looked_at < _MOST_COUNTED)
 
-    def _progress(self, row: asyncpg.Record) -> msgspec.Raw | None:
+    async def _progress(self, row: asyncpg.Record) -> msgspec.Raw | None:
         if row["state"] == states.RunState.RUNNING and self._live is not None:
-            return _raw(self._live.progress(row["id"]))
+            return _raw(await self._live.progress(row["id"]))
         return _raw(row["progress"])
 
 

@@ -93,6 +93,11 @@ class ShardOwner:
         self.on_looked()
         return RENEW_EVERY_S
 
+    async def look(self) -> None:
+        """Read who leads what, between two renewals."""
+        async with self._database.connection() as connection:
+            self.division = await self._look(connection)
+
     async def load_once(self) -> float:
         """Load what lives in the shards that were taken, beside the renewals: it may take longer than a lease."""
         unloaded = {shard: self._leader.terms[shard] for shard in self._leader.unloaded}
@@ -225,4 +230,5 @@ class ShardOwner:
     def _lose(self, gone: Collection[int], reason: str) -> None:
         if gone:
             self._leader.drop_shards(gone)
+            self.division = replace(self.division, leaders={**self.division.leaders, **dict.fromkeys(gone)})
             self._events.tell(Name.SHARDS_LOST, shards=sorted(gone), reason=reason)

@@ -1,7 +1,7 @@
 """What people see of runs, queues, workers and dead letters: these classes are the JSON of the public API, member for
 member.
 
-`LiveView` is what only the memory of a node knows: the depth of queues and the progress of running runs.
+`LiveView` is what only the memory of leaders knows: the depth of queues and the progress of running runs.
 """
 
 from __future__ import annotations
@@ -27,13 +27,21 @@ class QueueState:
     oldest_due_s: float | None = None
 
 
-class LiveView(Protocol):
-    """What the memory of this node knows. Both answer at once and never raise."""
+@dataclass(frozen=True, slots=True)
+class QueueStates:
+    """Every queue of every tenant that has live runs; not `exact` where a leader could not be asked."""
 
-    def queues(self) -> Sequence[QueueState]:
+    states: Sequence[QueueState]
+    exact: bool = True
+
+
+class LiveView(Protocol):
+    """What the memory of the leaders of one database knows. Both answer within a second and never raise."""
+
+    async def queues(self) -> QueueStates:
         """Every queue of every tenant that has live runs."""
 
-    def progress(self, run_id: UUID) -> str | None:
+    async def progress(self, run_id: UUID) -> str | None:
         """The progress that a running run last reported, as JSON text."""
 
 
