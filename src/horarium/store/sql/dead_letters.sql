@@ -7,4 +7,4 @@ ON CONFLICT (run_id) DO NOTHING;
 -- name: count
 -- How many are open, by tenant and queue: the table is small.
 SELECT tenant_id, queue, count(*) FROM dead_letters
-WHERE shard IN (SELECT shard FROM shards WHERE state = 'here') GROUP BY tenant_id, queue;
+WHERE shard = ANY (ARRAY(SELECT shard FROM shards WHERE state = 'here')) GROUP BY tenant_id, queue;

@@ -21,7 +21,7 @@ FROM (
                 (failures -> -1 -> 'error' ->> 'class') || ': ' || (failures -> -1 -> 'error' ->> 'message') AS error
      ) AS live
      WHERE $2::boolean AND tenant_id = $1
-       AND shard IN (SELECT shard FROM shards WHERE state IN ('here', 'leaving', 'arrived'))
+       AND shard = ANY (ARRAY(SELECT shard FROM shards WHERE state IN ('here', 'leaving', 'arrived')))
        AND ($3::uuid IS NULL OR id < $3)
        AND ($4::uuid IS NULL OR id >= $4)
        AND ($6::uuid IS NULL OR job_id = $6)
@@ -36,7 +36,7 @@ FROM (
             error, timeout_s AS own_timeout_s, retry AS own_retry
      FROM history
      WHERE $11::boolean AND tenant_id = $1
-       AND shard IN (SELECT shard FROM shards WHERE state IN ('here', 'leaving', 'arrived'))
+       AND shard = ANY (ARRAY(SELECT shard FROM shards WHERE state IN ('here', 'leaving', 'arrived')))
        AND ($3::uuid IS NULL OR id < $3)
        AND ($4::uuid IS NULL OR id >= $4)
        AND ($5::timestamptz IS NULL OR finished_at >= $5)
@@ -108,7 +108,7 @@ SELECT queue,
        extract(epoch FROM now() - min(ready_at) FILTER (WHERE state = 'waiting' AND ready_at <= now()))::float8
            AS oldest_due_s
 FROM (SELECT queue, state, ready_at FROM runs
-      WHERE tenant_id = $1 AND shard IN (SELECT shard FROM shards WHERE state IN ('here', 'leaving', 'arrived'))
+      WHERE tenant_id = $1 AND shard = ANY (ARRAY(SELECT shard FROM shards WHERE state IN ('here', 'leaving', 'arrived')))
       LIMIT $2) AS looked_at
 GROUP BY queue;
 
@@ -131,7 +131,7 @@ SELECT dead.run_id, dead.job_id, job.name AS job_name, dead.queue, dead.fingerpr
 FROM dead_letters AS dead
 LEFT JOIN jobs AS job ON job.id = dead.job_id
 WHERE dead.tenant_id = $1
-  AND dead.shard IN (SELECT shard FROM shards WHERE state IN ('here', 'leaving', 'arrived'))
+  AND dead.shard = ANY (ARRAY(SELECT shard FROM shards WHERE state IN ('here', 'leaving', 'arrived')))
   AND ($2::uuid IS NULL OR dead.run_id < $2)
   AND ($3::uuid IS NULL OR dead.job_id = $3)
   AND ($4::text IS NULL OR dead.queue = $4)
@@ -150,7 +150,7 @@ FROM (
            max(since) AS last_since, (array_agg(run_id ORDER BY since DESC))[1] AS last_run_id
     FROM dead_letters
     WHERE tenant_id = $1
-      AND shard IN (SELECT shard FROM shards WHERE state IN ('here', 'leaving', 'arrived'))
+      AND shard = ANY (ARRAY(SELECT shard FROM shards WHERE state IN ('here', 'leaving', 'arrived')))
       AND ($2::uuid IS NULL OR job_id = $2)
       AND ($3::text IS NULL OR queue = $3)
       AND ($4::text IS NULL OR fingerprint = $4)

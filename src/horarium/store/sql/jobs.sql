@@ -66,7 +66,7 @@ CROSS JOIN LATERAL (
                 THEN 'finished' ELSE j.status END AS shown
 ) AS seen
 WHERE j.tenant_id = $1
-  AND j.shard IN (SELECT shard FROM shards WHERE state IN ('here', 'leaving', 'arrived'))
+  AND j.shard = ANY (ARRAY(SELECT shard FROM shards WHERE state IN ('here', 'leaving', 'arrived')))
   AND ($2::uuid IS NULL OR j.id < $2)
   AND (($3::text IS NULL AND j.deleted_at IS NULL) OR seen.shown = $3)
   AND ($4::text IS NULL OR j.queue = $4)
@@ -150,7 +150,7 @@ DELETE FROM skips WHERE job_id = $1 AND reason = 'paused' AND first = $2 AND las
 -- Paused jobs whose `until` has come, the longest due first. Index jobs_paused holds paused jobs only.
 SELECT tenant_id, id FROM jobs
 WHERE status = 'paused' AND (pause ->> 'until')::timestamptz <= $1
-  AND shard IN (SELECT shard FROM shards WHERE state = 'here')
+  AND shard = ANY (ARRAY(SELECT shard FROM shards WHERE state = 'here'))
 ORDER BY (pause ->> 'until')::timestamptz LIMIT $2;
 
 -- name: next_lapse

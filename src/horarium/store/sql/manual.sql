@@ -25,7 +25,7 @@ WITH taken AS (
     WHERE run_id IN (
         SELECT d.run_id FROM dead_letters d
         JOIN jobs j ON j.id = d.job_id AND j.deleted_at IS NULL
-        WHERE d.tenant_id = $1 AND d.shard IN (SELECT shard FROM shards WHERE state = 'here')
+        WHERE d.tenant_id = $1 AND d.shard = ANY (ARRAY(SELECT shard FROM shards WHERE state = 'here'))
           AND ($2::uuid[] IS NULL OR d.run_id = ANY($2))
           AND ($3::uuid IS NULL OR d.job_id = $3)
           AND ($4::text IS NULL OR d.fingerprint = $4)
@@ -51,7 +51,7 @@ ORDER BY taken.run_id;
 DELETE FROM dead_letters
 WHERE run_id IN (
     SELECT d.run_id FROM dead_letters d
-    WHERE d.tenant_id = $1 AND d.shard IN (SELECT shard FROM shards WHERE state = 'here')
+    WHERE d.tenant_id = $1 AND d.shard = ANY (ARRAY(SELECT shard FROM shards WHERE state = 'here'))
       AND ($2::uuid[] IS NULL OR d.run_id = ANY($2))
       AND ($3::uuid IS NULL OR d.job_id = $3)
       AND ($4::text IS NULL OR d.fingerprint = $4)

@@ -19,7 +19,7 @@ DELETE FROM idempotency_keys WHERE created_at < $1;
 -- By primary key order: ids begin with the time they were made at.
 DELETE FROM jobs WHERE id IN (
     SELECT j.id FROM jobs j
-    WHERE j.id < $1 AND j.shard IN (SELECT shard FROM shards WHERE state = 'here') AND (j.run_at < $2 OR j.deleted_at < $2)
+    WHERE j.id < $1 AND j.shard = ANY (ARRAY(SELECT shard FROM shards WHERE state = 'here')) AND (j.run_at < $2 OR j.deleted_at < $2)
       AND NOT EXISTS (SELECT FROM timers t WHERE t.job_id = j.id)
       AND NOT EXISTS (SELECT FROM runs r WHERE r.job_id = j.id)
       AND NOT EXISTS (SELECT FROM dead_letters d WHERE d.job_id = j.id)

@@ -13,5 +13,5 @@ ORDER BY id DESC LIMIT $3;
 -- name: prune
 -- Skips older than the retention, in bounded bites. Index skips_recorded.
 DELETE FROM skips WHERE id IN (
-    SELECT id FROM skips WHERE recorded_at < $1 AND shard IN (SELECT shard FROM shards WHERE state = 'here')
+    SELECT id FROM skips WHERE recorded_at < $1 AND shard = ANY (ARRAY(SELECT shard FROM shards WHERE state = 'here'))
     ORDER BY recorded_at LIMIT $2);
