@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -152,12 +152,13 @@ class Server:
         """`kill -9` of the postmaster; wait until all of its processes are gone, as its next start would."""
         if self._process is None:
             return
-        group = [self.pid, *children_of(self.pid)]
+        children = [os.pidfd_open(pid) for pid in children_of(self.pid)]
         self._process.send(signal.SIGKILL)
         self._process.ended.wait()
         self._process = None
-        while any(Path(f"/proc/{pid}/cwd").exists() for pid in group[1:]):
-            time.sleep(POLL_S)
+        for child in children:
+            select.select([child], [], [])  # readable when the process has ended
+            os.close(child)
 
     def recover(self) -> None:
         """Wait until it takes connections again; start it if it has ended."""

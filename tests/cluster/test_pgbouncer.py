@@ -12,9 +12,11 @@ from typing import Any
 import asyncpg
 import pytest
 
+from horarium import errors
 from horarium.embedded import ports
 from horarium.embedded import processes as programs
 from horarium.store import migrator
+from horarium.store.database import Database
 from tests import postgres, requirements_of_tests
 from tests.cluster import load, processes, waiting
 
@@ -90,6 +92,14 @@ async def test_a_life_behind_pgbouncer(tmp_path: Path) -> None:
                     assert await rows.fetchval("SELECT count(*) FROM pg_stat_activity WHERE datname = 'horarium'") <= 5
         finally:
             await here.close()
+
+
+@pytest.mark.cluster
+async def test_without_the_setting_for_poolers_it_says_so() -> None:
+    requirements_of_tests.require("pgbouncer", PROGRAM.exists())
+    async with bounced() as (_, bouncer):
+        with pytest.raises(errors.UnavailableError, match="HORARIUM_STATEMENT_CACHE=0"):
+            await Database(bouncer.url).open()
 
 
 async def retried(here: processes.Installation) -> None:

@@ -115,7 +115,9 @@ async def test_all_pools_follow_to_another_server(emptied_url: str) -> None:
         pool = database.another(pool_size=1, connect_timeout_s=1)
         await pool.open()
         assert [await port_in_use(each) for each in (database, pool)] == [first.port] * 2
-        hanging = asyncio.create_task(sleep(database))
+        started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        hanging = asyncio.create_task(hang(database, started))
+        await started
         await first.refuse()
         pool.cut_off()
         assert await port_in_use(pool) == second.port
@@ -127,8 +129,9 @@ async def test_all_pools_follow_to_another_server(emptied_url: str) -> None:
         await pool.close()
 
 
-async def sleep(database: Database) -> None:
+async def hang(database: Database, started: asyncio.Future[None]) -> None:
     async with database.connection() as connection:
+        started.set_result(None)
         await connection.execute("SELECT pg_sleep(600)")
 
 

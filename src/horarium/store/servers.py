@@ -87,8 +87,9 @@ class Servers:
 
         def dial(host: Host | None) -> Coroutine[Any, Any, asyncpg.Connection]:
             place = {"host": host.name, "port": host.port} if host and len(self._address.hosts) > 1 else {}
-            wanted = self._address.wanted
-            return asyncpg.connect(self._url, target_session_attrs=wanted, timeout=timeout, **place, **options)  # type: ignore[no-any-return]
+            wanted = {"target_session_attrs": self._address.wanted, "timeout": timeout}
+            made: Coroutine[Any, Any, asyncpg.Connection] = asyncpg.connect(self._url, **wanted, **place, **options)
+            return made
 
         try:
             async with asyncio.timeout(timeout):
@@ -167,7 +168,10 @@ def told(error: BaseException, seconds: float) -> str:
     """Why there is no connection, in one line for people."""
     if isinstance(error, TimeoutError) and not str(error):
         return f"the database cannot be asked: no connection within {seconds:g} s"
-    return f"the database cannot be asked: {type(error).__name__}: {error}"
+    said = f"the database cannot be asked: {type(error).__name__}: {error}"
+    if "unsupported startup parameter" in said:
+        said += " (is this a pooler? then set HORARIUM_STATEMENT_CACHE=0)"
+    return said
 
 
 def listen_for_life(connection: asyncpg.Connection) -> None:
