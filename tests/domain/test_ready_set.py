@@ -427,3 +427,21 @@ def test_depths_tell_what_waits_and_since_when() -> None:
     assert (depth["mail", "default"].scheduled, depth["mail", "default"].queued) == (1, 2)
     assert (depth["mail", "default"].running, depth["mail", "default"].oldest) == (0, 3.0)
     assert (depth["default", "default"].running, depth["default", "default"].oldest) == (1, None)
+
+
+def test_many_are_gone_as_one_would_be() -> None:
+    """Running, waiting, held back by the overlap rule, and unknown: what waited for one of them gets its turn."""
+    ready = ReadySet(lease_s=15)
+    plain, waiting = a_run(), a_run(ready_at=9e9)
+    job = UUID(int=9)
+    first, second = (a_run(job_id=job, overlap=Overlap.QUEUE_ALL, ready_at=float(at)) for at in (1, 2))
+    for run in (plain, waiting, first, second):
+        assert ready.add(run)
+    ready.release(5.0)
+    for number, run in enumerate(ready.take(wanted("default"), 10)):
+        ready.granted(run, "w1", number + 1, 1, 60, 0.0)
+    gone = ready.all_gone([plain.id, UUID(int=404), waiting.id, first.id])
+    assert gone == [plain, waiting, first]
+    assert {run.phase for run in gone} == {Phase.GONE}
+    assert list(ready.runs.values()) == [second]
+    assert (second.phase, len(ready.leases)) == (Phase.LANE, 0)

@@ -67,7 +67,10 @@ class Leases:
         run.started_at = now
         run.unlisted = 0
         self._runs[run.id] = run
-        self._by_worker.setdefault(worker_id, {})[run.id] = run
+        held = self._by_worker.get(worker_id)
+        if held is None:
+            held = self._by_worker[worker_id] = {}
+        held[run.id] = run
 
     def end(self, run_id: UUID) -> LiveRun | None:
         """The lease is over, for whatever reason."""

@@ -121,9 +121,7 @@ class WorkerCalls:
         lost = [str(run_id) for run_id in (*taken.lost, *foreign)]
         return messages.ReportResponse([str(run_id) for run_id in taken.accepted], lost)
 
-    async def _sifted(
-        self, plain: Plain, reports: list[Report], actor: Actor
-    ) -> tuple[Plain, list[Report], set[UUID]]:
+    async def _sifted(self, plain: Plain, reports: list[Report], actor: Actor) -> tuple[Plain, list[Report], set[UUID]]:
         """Apart from the rest: runs that this actor cannot end, and those whose token no claim ever gave."""
         held = [*zip(*plain, strict=True), *((report.run_id, report.token) for report in reports)]
         if _tenant_of(actor) is not None and any(self._is_loading(run_id) for run_id, _ in held):

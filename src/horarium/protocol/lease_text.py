@@ -39,7 +39,7 @@ def lease_text(
 
 def name_text(name: str | None) -> str:
     """A job's name as JSON."""
-    return _encode(name).decode()
+    return "null" if name is None else _encode(name).decode()
 
 
 @lru_cache(maxsize=4096)

@@ -15,7 +15,7 @@ from horarium import errors
 from horarium.protocol import messages
 from horarium.sdk import backoff
 
-BATCH = 250
+BATCH = 500
 GATHER_S = 0.002
 PROMPT_S = 0.05  # an empty answer sooner than this was not a long poll
 

@@ -11,7 +11,7 @@ from horarium.protocol import messages
 from horarium.sdk import backoff
 
 GATHER_S = 0.002
-MAX_BATCH = 500
+MAX_BATCH = 1_000
 MAX_BATCH_BYTES = 4 * 1024 * 1024
 MAX_IN_FLIGHT = 4
 

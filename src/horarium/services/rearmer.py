@@ -53,7 +53,9 @@ class Rearmer:
                 )
                 times = {row.job_id: tick for row in rows if (tick := self._next_tick(row, now)) is not None}
                 await timers.rearm(connection, times)
-                again = [past_schedules.Unknown(row.job_id, row.shard, now, row.last_scheduled_for or now) for row in rows]
+                again = [
+                    past_schedules.Unknown(row.job_id, row.shard, now, row.last_scheduled_for or now) for row in rows
+                ]
                 await past_schedules.leave_open(connection, again)
             total += len(times)
             if len(rows) < ROWS_AT_ONCE:
