@@ -107,8 +107,9 @@ class Cluster:
             plane.look_now()
 
     def unready(self) -> list[str]:
-        """What keeps this node from its work; nothing when all is well."""
-        return [fault for plane in self.routes.planes for fault in plane.unready()]
+        """What keeps this node from its work; nothing while one of several databases gives it some."""
+        faults = [plane.unready() for plane in self.routes.planes]
+        return [fault for each in faults for fault in each] if all(faults) else []
 
     def warnings(self) -> list[str]:
         """What is not as it should be, and does not keep this node from its work."""
