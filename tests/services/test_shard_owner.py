@@ -110,7 +110,7 @@ async def test_what_is_led_is_renewed_and_not_taken_again(first: Node) -> None:
     await first.look()
     assert first.terms == dict.fromkeys(ALL, 1)
     async with first.database.connection() as connection:
-        rows = await shards.all_shards(connection)
+        rows = await shards.all_shards(connection, LEASE)
         now = await connection.fetchval("SELECT now()")
     assert {row["leader"] for row in rows} == {"first"}
     assert all(row["alive"] and row["lease_expires_at"] <= now + LEASE for row in rows)
@@ -177,7 +177,7 @@ async def test_a_late_release_takes_nothing_from_the_next_leader(first: Node, se
     await second.look()
     await first.owner.release()
     async with first.database.connection() as connection:
-        assert {row["leader"] for row in await shards.all_shards(connection)} == {"second"}
+        assert {row["leader"] for row in await shards.all_shards(connection, LEASE)} == {"second"}
 
 
 async def test_releasing_nothing_asks_nothing(first: Node) -> None:

@@ -15,14 +15,14 @@ ALL = 4096
 
 
 async def test_free_shards_are_taken_and_their_terms_rise(connection: asyncpg.Connection) -> None:
-    before = await shards.all_shards(connection)
+    before = await shards.all_shards(connection, LONG)
     assert len(before) == 16
     assert {(row["leader"], row["term"], row["alive"]) for row in before} == {(None, 0, False)}
     first = await shards.take(connection, "a", LONG, 3)
     assert first == {0: 1, 1: 1, 2: 1}
     rest = await shards.take(connection, "b", LONG, ALL)
     assert set(rest) == set(range(3, 16))
-    rows = await shards.all_shards(connection)
+    rows = await shards.all_shards(connection, LONG)
     assert [row["leader"] for row in rows] == ["a"] * 3 + ["b"] * 13
     assert all(row["alive"] for row in rows)
     assert await shards.take(connection, "c", LONG, ALL) == {}
@@ -42,6 +42,22 @@ async def test_a_lease_that_lapsed_is_renewed_while_nobody_took_the_shard(connec
     assert await shards.take(connection, "b", LONG, 1) == {1: 1}
 
 
+async def test_a_lease_of_before_the_clock_was_set_back_holds_nobody_up(connection: asyncpg.Connection) -> None:
+    """Found by the simulation: a leader that died with the step kept its shards until the clock was where it had been."""
+    lease = timedelta(seconds=3)
+    await shards.take(connection, "a", lease, ALL)
+    await shards.beat(connection, shards.NodeRow("a", None, "1"))
+    await connection.execute("UPDATE shards SET lease_expires_at = lease_expires_at + interval '1 hour'")
+    await connection.execute("UPDATE nodes SET last_seen_at = now() + interval '1 hour', started_at = now() + interval '59 min'")
+    assert not any(row["alive"] for row in await shards.all_shards(connection, lease))
+    assert await shards.live_nodes(connection, lease) == []
+    assert set((await shards.take(connection, "b", lease, ALL)).values()) == {2}
+    for _ in range(2):
+        await shards.beat(connection, shards.NodeRow("a", None, "1"))
+    (seen,) = await shards.live_nodes(connection, lease)
+    assert seen.counts
+
+
 async def test_the_same_term_of_another_node_renews_nothing(connection: asyncpg.Connection) -> None:
     led = await shards.take(connection, "a", LONG, 1)
     assert await shards.renew(connection, led, "b", LONG) == set()
@@ -54,7 +70,7 @@ async def test_a_shard_that_is_given_back_is_free_at_once(connection: asyncpg.Co
     await shards.release(connection, {1: led[1] - 1}, "a")
     await shards.release(connection, {1: led[1]}, "b")
     assert await shards.take(connection, "b", LONG, 1) == {0: 2}
-    assert (await shards.all_shards(connection))[1]["leader"] == "a"
+    assert (await shards.all_shards(connection, LONG))[1]["leader"] == "a"
 
 
 async def test_two_nodes_that_take_at_once_share_nothing(
@@ -62,7 +78,7 @@ async def test_two_nodes_that_take_at_once_share_nothing(
 ) -> None:
     mine, theirs = await asyncio.gather(shards.take(connection, "a", LONG, ALL), shards.take(other, "b", LONG, ALL))
     assert not set(mine) & set(theirs)
-    leaders = {row["shard"]: row["leader"] for row in await shards.all_shards(connection)}
+    leaders = {row["shard"]: row["leader"] for row in await shards.all_shards(connection, LONG)}
     assert {shard for shard, leader in leaders.items() if leader == "a"} == set(mine)
 
 

@@ -177,7 +177,7 @@ class ShardOwner:
             self.on_step(stepped)
 
     async def _look(self, connection: asyncpg.Connection) -> Division:
-        rows = await shards.all_shards(connection)
+        rows = await shards.all_shards(connection, LEASE)
         nodes = await shards.live_nodes(connection, LEASE)
         return Division(
             {row["shard"]: row["leader"] if row["alive"] else None for row in rows}, {node.id: node for node in nodes}

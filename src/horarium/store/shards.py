@@ -44,9 +44,9 @@ async def release(connection: asyncpg.Connection, terms: Mapping[int, int], node
     await connection.execute(SQL.release, list(terms), list(terms.values()), node_id)
 
 
-async def all_shards(connection: asyncpg.Connection) -> list[asyncpg.Record]:
-    """Every shard with leader, term and lease; `alive` tells whether the lease holds."""
-    rows: list[asyncpg.Record] = await connection.fetch(SQL.all)
+async def all_shards(connection: asyncpg.Connection, lease: timedelta) -> list[asyncpg.Record]:
+    """Every shard with leader, term and lease; `alive` tells whether the lease, which is so long, holds."""
+    rows: list[asyncpg.Record] = await connection.fetch(SQL.all, lease)
     return rows
 
 
