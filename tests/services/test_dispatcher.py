@@ -331,6 +331,16 @@ async def test_a_run_is_claimed_early_for_who_waits_idle(early_core: Core) -> No
     assert row["started_at"] >= ready_at
 
 
+async def test_a_run_that_was_ready_before_the_clock_was_set_back_is_started_at_once(early_core: Core) -> None:
+    """Found by the simulation: its worker was told to begin in a day, and held it until then."""
+    made = await early_core.job()
+    await early_core.make(made.tick(early_core.clock.now()))
+    early_core.releaser.release(0.0)
+    early_core.clock.step(-86400.0)
+    (lease,) = await early_core.lease()
+    assert "start_in_s" not in lease
+
+
 async def test_start_in_s_says_how_early(early_core: Core) -> None:
     """Worked out when the answer is written, by the clock that memory has of the database."""
     made = await early_core.job()

@@ -28,6 +28,7 @@ RUNS_PER_CLAIM = 1_500
 MAX_RESPONSE_BYTES = 32 * 1024 * 1024
 LOOK_AT_LEAST_EVERY_S = 1.0
 PAUSE_AFTER_FAULT_S = 0.2
+CLOCK_CORRECTION_S = 1.0
 
 
 def _nothing() -> None:
@@ -306,6 +307,8 @@ class Dispatcher:
             run, request = chosen.pop(run_id)
             # Worked out here and not by the database, so that the commit is not part of the lag.
             early_s = run.ready_at - instant
+            if early_s > self._early_s + CLOCK_CORRECTION_S:
+                early_s = 0.0  # it was ready, and the clock was set back since: it does not wait a second time
             run.lag_s = -early_s if early_s < 0 else 0.0
             ready.granted(run, batch.waiters[request].worker_id, token, attempt, timeout_s, now)
             text = lease_text(
