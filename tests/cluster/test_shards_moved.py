@@ -15,10 +15,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from horarium.domain import ids, job
+from horarium.domain import ids, job, sharding
 from horarium.domain.outcome import Outcome
 from horarium.errors import UnavailableError
 from horarium.events import Events, Name
@@ -28,7 +29,9 @@ from horarium.services.mender import Mender
 from horarium.services.registry import Node
 from horarium.store.databases import Databases
 from tests import several
+from tests.cluster import processes
 from tests.cluster.processes import ROOT, SAFETY_S
+from tests.cluster.waiting import until
 from tests.lives import planes
 from tests.recording import Recorder
 from tests.services.catalog_world import WHO
@@ -36,6 +39,7 @@ from tests.services.catalog_world import WHO
 SHARDS = 4
 JOBS = 3  # of the shard that is moved; others beside them
 MOVED = 0
+A, B = 0, 1
 
 
 @dataclass
@@ -171,3 +175,59 @@ async def _check_books(installation: Installation) -> None:
         missing = [one for one, other in pairwise(ticks) if other - one != timedelta(seconds=1)]
         assert missing == [], (each.shard, missing)
         assert ids.shard_of(each.id) == each.shard
+
+
+async def test_runs_of_a_real_node_and_worker_outlast_a_move(database_urls: list[str], tmp_path: Path) -> None:
+    async with (
+        several.joined(database_urls, SHARDS) as databases,
+        processes.installation(tmp_path, several.addressed(database_urls)) as made,
+    ):
+        await made.start_worker()
+        for number in range(4 * SHARDS):
+            body = {"name": f"every-second-{number}", "target": {"handler": "tick"}, "interval_s": 1}
+            await made.call("POST", "/v1/jobs", body, expect=201)
+        long = {"name": _named_in(MOVED), "target": {"handler": "say"}, "run_at": "now"}
+        await made.call("POST", "/v1/jobs", long, expect=201)
+        await _ended(databases, A, 4)
+        await MoverProcess(database_urls, "b").run()
+        await _ended(databases, B, 4)
+        await databases.reload()
+        assert databases.place_of(MOVED) == B
+        page = await made.call("GET", f"/v1/jobs/name:{long['name']}/runs", expect=200)
+        assert [run["state"] for run in page["items"]] == ["succeeded"]
+        await _every_second_once(databases)
+
+
+def _named_in(shard: int) -> str:
+    names = (f"long-{number}" for number in range(1000))
+    return next(name for name in names if sharding.shard_of_name("default", name, SHARDS) == shard)
+
+
+async def _ended(databases: Databases, place: int, more: int) -> None:
+    """Wait until further runs of the shard have ended in a database."""
+    async with databases.all[place].connection() as connection:
+        query = "SELECT count(*) FROM history WHERE shard = $1"
+        before = await connection.fetchval(query, MOVED)
+
+        async def look() -> bool:
+            return bool(await connection.fetchval(query, MOVED) >= before + more)
+
+        await until(look, f"further runs of shard {MOVED} in database {databases.names[place]}")
+
+
+async def _every_second_once(databases: Databases) -> None:
+    """Each second of each job is a run, whose first attempt succeeded or goes on."""
+    ticks: dict[UUID, list[Any]] = {}
+    for database in databases.all:
+        async with database.connection() as connection:
+            query = """
+                SELECT job_id, scheduled_for, attempt, state FROM history WHERE target_key = 'tick'
+                UNION ALL SELECT job_id, scheduled_for, 1, 'succeeded' FROM runs WHERE target_key = 'tick'
+            """
+            for row in await connection.fetch(query):
+                assert (row["attempt"], row["state"]) == (1, "succeeded")
+                ticks.setdefault(row["job_id"], []).append(row["scheduled_for"])
+            assert await connection.fetchval("SELECT count(*) FROM skips") == 0
+    for times in ticks.values():
+        gaps = {other - one for one, other in pairwise(sorted(times))}
+        assert gaps == {timedelta(seconds=1)}
