@@ -208,6 +208,28 @@ async def test_a_poke_to_a_node_that_does_not_lead_is_sent_to_the_one_that_does(
     assert row.id in near.plane.leader.ready
 
 
+@pytest.mark.parametrize("why", ["nobody leads", "leader unreachable"])
+async def test_a_poke_that_gets_nowhere_is_sent_again(nodes: list[ClusterNode], why: str) -> None:
+    """As while a shard is handed over: this node knows of no leader, and the new one loaded the shard before the change."""
+    near, far = nodes
+    shard = far.led[0]
+    job = await near._job(shard=shard)
+    row = job.by_hand(await near.plane.database.now())
+    async with near.plane.database.connection() as connection:
+        await runs.insert(connection, [row])
+    if why == "nobody leads":
+        near.cluster.routes._leaders[shard] = None
+        near.cluster.pokes.runs_added([row])
+    else:
+        far.door.is_shut = True
+        far.door.calls.clear()
+        near.cluster.pokes.runs_added([row])
+        await builders.until(lambda: wire.POKE_PATH in far.door.calls)
+        far.door.is_shut = False
+    await near.cluster.pokes.settle()
+    assert row.id in far.plane.leader.ready
+
+
 async def test_depths_and_progress_of_all_nodes_are_seen(nodes: list[ClusterNode]) -> None:
     near, far = nodes
     held = await far_run(near, far)

@@ -81,7 +81,7 @@ class Cluster:
             follower.cancel()
         await asyncio.gather(*self._followers.values(), return_exceptions=True)
         await asyncio.gather(*(plane.stop() for plane in self.routes.planes))
-        await self.pokes.settle()
+        await self.pokes.stop()
         await self.peers.close()
 
     async def give_back(self, held: Sequence[tuple[UUID, int]]) -> None:

@@ -1,7 +1,9 @@
 """Pokes on their way to the leaders of the shards that they are about: to this node's own planes, or to peers.
 
-Sent and forgotten. One that meets a node which does not lead the shard any more is sent once more to the one that does. A poke
-that is lost for good costs seconds, never the change: rows are the truth.
+Sent and forgotten by whoever made the change. While nobody is known to lead the shard, or the node that does cannot be reached
+or leads it no more, the rows are read again and the poke is sent again, for longer than a lease lasts: a shard that is handed
+over has no leader for a moment, and the next one may have loaded it before this change. A poke that is lost for good costs the
+time to the next sweep, never the change: rows are the truth.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ from horarium.services.pokes import Pokes
 from horarium.services.routes import Routes
 from horarium.store.runs import RunRow
 
+# Seconds between attempts. Together they outlast a shard's lease: who takes a shard after that finds the change in the rows.
+PAUSES_S = (0.0, 0.1, 0.4, 1.0, 1.5, 2.0)
+
 
 class RoutedPokes:
     """Tells each leader what it wants to hear. Calls return at once and never raise."""
@@ -26,6 +31,7 @@ class RoutedPokes:
     def __init__(self, routes: Routes) -> None:
         self._routes = routes
         self._sending: set[asyncio.Task[None]] = set()
+        self._stopped = asyncio.Event()
 
     def timers_changed(self, changes: Sequence[tuple[int, datetime]]) -> None:
         self._tell(wire.Pokes(timers=list(changes)))
@@ -52,24 +58,41 @@ class RoutedPokes:
         while self._sending:
             await asyncio.gather(*self._sending, return_exceptions=True)
 
-    def _tell(self, pokes: wire.Pokes, *, again: bool = True) -> None:
+    async def stop(self) -> None:
+        """Wait for what is being sent; nothing is sent again from now on."""
+        self._stopped.set()
+        await self.settle()
+
+    def _tell(self, pokes: wire.Pokes, attempt: int = 0) -> None:
         for target, part in split(pokes, self._routes.leader_of).items():
-            if isinstance(target, Peer):
-                self._hold(self._send(target, part, again=again))
-            elif target is not None:
+            if target is None:
+                self._hold(self._again(part, attempt))
+            elif isinstance(target, Peer):
+                self._hold(self._send(target, part, attempt))
+            else:
                 repeat(part, self._routes.planes[target].leader)
 
-    async def _send(self, peer: Peer, pokes: wire.Pokes, *, again: bool) -> None:
+    async def _send(self, peer: Peer, pokes: wire.Pokes, attempt: int) -> None:
         try:
             answer = await peer.poke(pokes)
         except errors.UnreachableError:
+            await self._again(pokes, attempt)
             return
         left = set(answer.not_led)
-        if again and left:
+        unplaced = split(pokes, lambda shard: 0 if shard in left else None).get(0)
+        if unplaced is not None:
+            await self._again(unplaced, attempt)
+
+    async def _again(self, pokes: wire.Pokes, attempt: int) -> None:
+        """Read the rows after a pause, and send what did not get through to whoever leads its shards then."""
+        if attempt == len(PAUSES_S):
+            return
+        try:
+            async with asyncio.timeout(PAUSES_S[attempt]):
+                await self._stopped.wait()
+        except TimeoutError:
             await self._routes.read_again()
-            unplaced = split(pokes, lambda shard: 0 if shard in left else None).get(0)
-            if unplaced is not None:
-                self._tell(unplaced, again=False)
+            self._tell(pokes, attempt + 1)
 
     def _hold(self, call: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(call, name="poke")
