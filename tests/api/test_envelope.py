@@ -13,6 +13,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Message
 from yarl import URL
 
 from horarium.api.envelope import Envelope
@@ -121,6 +122,26 @@ async def test_a_crash_is_a_problem_document_that_tells_nothing_but_the_request_
     (line,) = [line for line in logged if line["event"] == "request_crashed"]
     assert line["request_id"] == response.headers["X-Request-Id"]
     assert line["exc_info"]
+
+
+async def test_a_caller_that_goes_away_in_the_middle_of_its_body_is_no_crash() -> None:
+    arriving: list[Message] = [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return arriving.pop(0)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def echo(request: Request) -> Response:
+        return Response(await request.body())
+
+    app = Starlette(routes=[Route("/echo", echo, methods=["POST"])], middleware=[Middleware(Envelope)])
+    scope = {"type": "http", "method": "POST", "path": "/echo", "headers": [], "query_string": b"", "root_path": ""}
+    with structlog.testing.capture_logs() as logged:
+        await app(scope, receive, send)
+    assert (sent, logged) == ([], [])
 
 
 async def test_a_crash_half_way_ends_the_answer(client: aiohttp.ClientSession) -> None:

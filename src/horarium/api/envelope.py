@@ -9,6 +9,7 @@ import re
 import secrets
 
 import structlog
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from horarium.api import problems
@@ -44,6 +45,8 @@ class Envelope:
         answering = _Answering(send, request_id.encode())
         try:
             await self._app(scope, receive, answering)
+        except ClientDisconnect:
+            return  # whoever asked went away in the middle of the body: nobody to answer, and nothing was done
         except Exception:
             trace = scope["state"]["traceparent"]
             _log.exception(
