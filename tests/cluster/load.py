@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import aiohttp
 
+from horarium.domain import faults
+from horarium.services import auditor
+from horarium.store.database import Database
 from tests.cluster import ledger, processes, waiting
 
 JOBS = 50
@@ -94,3 +97,15 @@ async def balanced(here: processes.Installation, client: Client) -> None:
         )
         assert len(ended) == len(client.acknowledged)
         assert {row["count"] for row in ended} == {1}
+        began = await rows.fetchval("SELECT min(created_at) FROM jobs")
+    assert await audited(here, began) == []
+
+
+async def audited(here: processes.Installation, since: datetime) -> list[faults.Fault]:
+    """What the auditor finds, of ticks and of every row."""
+    database = Database(here.rows_url, pool_size=1)
+    await database.open()
+    try:
+        return await auditor.audit(database, since)
+    finally:
+        await database.close()

@@ -85,7 +85,11 @@ async def is_told(here: processes.Installation, why: str) -> None:
         return problem.get("status") == 503 and why in problem["detail"]
 
     await waiting.until(refused, f"a writer is refused with {why!r}")
-    assert why in (here.folder / "server.log").read_text()
+
+    async def logged() -> bool:
+        return why in (here.folder / "server.log").read_text()
+
+    await waiting.until(logged, f"the log says {why!r}")
 
 
 async def is_sound(server: postgres.Server) -> None:
