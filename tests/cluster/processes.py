@@ -121,6 +121,7 @@ class Installation:
         self.environment: dict[str, str] = {}  # of the server, besides its settings
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
+        self.worker_urls = self.url  # where workers ask; several addresses where there are several nodes
         self.key_file = folder / "api_key"
         self._settings = {f"HORARIUM_{name.upper()}": value for name, value in settings.items()}
         self._processes: list[Process] = []
@@ -137,7 +138,7 @@ class Installation:
     async def start_worker(self, *arguments: str, name: str = "worker", **environment: str) -> Process:
         """Start a worker of the test's own handlers, or with other arguments."""
         environment = {
-            "HORARIUM_URL": self.url,
+            "HORARIUM_URL": self.worker_urls,
             "HORARIUM_API_KEY_FILE": str(self.key_file),
             "CLUSTER_TEST_FOLDER": str(self.folder),
             **environment,
