@@ -39,6 +39,8 @@ TABLE: dict[tuple[str, str], roles.Right | None] = {
     ("GET", "/v1/dead-letters"): R.READ,
     ("POST", "/v1/dead-letters:retry"): R.OPERATE,
     ("POST", "/v1/dead-letters:discard"): R.OPERATE,
+    ("GET", "/v1/shards"): R.ADMINISTER,
+    ("GET", "/v1/nodes"): R.ADMINISTER,
     ("GET", "/v1/cron/explain"): R.READ,
     ("POST", "/v1/api-keys"): R.ADMINISTER,
     ("GET", "/v1/api-keys"): R.ADMINISTER,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from horarium.services.inspector import Inspector
-from horarium.services.views import QueueState
-from horarium.store import workers
+from horarium.services.views import QueueState, QueueStates
+from horarium.store import shards, workers
 from horarium.store.database import Database
 from tests.api.conftest import Api, node
 
@@ -18,10 +18,10 @@ from tests.api.conftest import Api, node
 class Memory:
     """What the leader's memory would say."""
 
-    def queues(self) -> Sequence[QueueState]:
-        return [QueueState(name, "acme", 1, 2, 3, 4.5) for name in ("b", "a", "c")]
+    async def queues(self) -> QueueStates:
+        return QueueStates([QueueState(name, "acme", 1, 2, 3, 4.5) for name in ("b", "a", "c")])
 
-    def progress(self, run_id: UUID) -> str | None:
+    async def progress(self, run_id: UUID) -> str | None:
         return None
 
 
@@ -51,6 +51,26 @@ async def test_workers_are_listed_in_pages(api: Api) -> None:
     assert first["items"][0]["queues"] == [{"name": "mail", "weight": 6}]
     assert (first["items"][0]["state"], first["items"][0]["handlers"]) == ("alive", None)
     assert [queue["workers"] for queue in (await api("GET", "/v1/queues")).body["items"]] == [3]
+
+
+async def test_shards_and_nodes_are_listed_in_pages(api: Api) -> None:
+    lease = timedelta(seconds=3)
+    async with api.services.database.connection() as connection:
+        for name in ("n2", "n1"):
+            await shards.beat(connection, shards.NodeRow(name, f"http://{name}", "1.0", "host", 7))
+        taken = await shards.take(connection, "n1", lease, 3)
+    first = (await api("GET", "/v1/shards?limit=10")).body
+    rest = (await api("GET", f"/v1/shards?limit=10&cursor={first['next_cursor']}")).body
+    found = first["items"] + rest["items"]
+    assert [shard["shard"] for shard in found] == list(range(16))
+    assert {shard["database"] for shard in found} == {"a"}
+    assert [shard["leader"] for shard in found] == ["n1"] * 3 + [None] * 13
+    assert (found[0]["leader_url"], found[0]["term"]) == ("http://n1", taken[0])
+    first = (await api("GET", "/v1/nodes?limit=1")).body
+    rest = (await api("GET", f"/v1/nodes?limit=1&cursor={first['next_cursor']}")).body
+    (one,), (other,) = first["items"], rest["items"]
+    assert (one["id"], one["state"], one["url"], one["shards"]) == ("n1", "alive", "http://n1", [0, 1, 2])
+    assert (other["id"], other["shards"]) == ("n2", [])
 
 
 async def test_a_key_is_made_listed_and_revoked(api: Api) -> None:

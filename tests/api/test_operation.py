@@ -14,7 +14,13 @@ from tests.api.conftest import Api, node
 async def test_a_node_that_lives_and_is_ready_says_so(api: Api) -> None:
     for path in ("/healthz", "/readyz"):
         answer = await api("GET", path, role=None)
-        assert (answer.status, answer.body) == (200, {"status": "ok", "faults": []})
+        assert (answer.status, answer.body) == (200, {"status": "ok", "faults": [], "warnings": []})
+
+
+async def test_what_does_not_keep_a_node_from_its_work_is_a_warning(database_url: str) -> None:
+    async with node(database_url, warnings=lambda: ["node n2 cannot be reached"]) as api:
+        answer = await api("GET", "/readyz", role=None)
+    assert (answer.status, answer.body["warnings"]) == (200, ["node n2 cannot be reached"])
 
 
 async def test_a_node_that_lacks_something_is_not_ready(database_url: str) -> None:

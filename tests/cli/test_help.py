@@ -43,7 +43,7 @@ def test_the_commands_are_these() -> None:
         *(f"runs {verb}" for verb in ["list", "get", "cancel", "rerun", "logs", "wait"]),
         *("dlq list", "dlq retry", "dlq discard", "queues list", "workers list"),
         *("keys list", "keys create", "keys revoke", "cron explain", "cron next", "import crontab", "config show"),
-        "shards move",
+        *("nodes list", "shards list", "shards move"),
         *(f"db {verb}" for verb in ["init", "migrate", "status", "sql", "check"]),
     }
 

@@ -27,6 +27,7 @@ ELSEWHERE = {
     "api/queues.py": ("tests/api/test_lists.py", "a route, tested over HTTP"),
     "api/routers.py": ("tests/api/test_openapi.py", "how every route is made"),
     "api/services.py": ("tests/api/serving.py", "what the tests hand to the application"),
+    "api/topology.py": ("tests/api/test_lists.py", "routes, tested over HTTP"),
     "api/workers.py": ("tests/api/test_lists.py", "a route, tested over HTTP"),
     "embedded/directory.py": ("tests/embedded/test_cluster.py", "the cluster's directory, tested as one"),
     "embedded/initdb.py": ("tests/embedded/test_cluster.py", "how a cluster is made, tested by one"),

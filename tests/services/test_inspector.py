@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -233,10 +233,12 @@ async def test_the_last_thousand_log_lines_come_with_a_run_and_all_come_in_pages
 class Memory:
     """What a leader's memory would say."""
 
-    def queues(self) -> Sequence[views.QueueState]:
-        return [views.QueueState("mail", "acme", 4, 3, 2, 1.5), views.QueueState("mail", "other", 9, 9, 9, 9.0)]
+    async def queues(self) -> views.QueueStates:
+        return views.QueueStates(
+            [views.QueueState("mail", "acme", 4, 3, 2, 1.5), views.QueueState("mail", "other", 9, 9, 9, 9.0)]
+        )
 
-    def progress(self, run_id: UUID) -> str | None:
+    async def progress(self, run_id: UUID) -> str | None:
         return '{"fraction": 0.5, "message": "half"}'
 
 

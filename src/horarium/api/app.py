@@ -25,6 +25,7 @@ from horarium.api import (
     problems,
     queues,
     runs,
+    topology,
     workers,
 )
 from horarium.api.envelope import Envelope
@@ -43,6 +44,7 @@ _ROUTERS = (
     cron.router,
     keys.router,
     audit.router,
+    topology.router,
     health.router,
     docs.router,
 )

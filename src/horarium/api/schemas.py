@@ -409,6 +409,31 @@ class Worker(_Shape):
     last_seen_at: datetime
 
 
+class Shard(_Shape):
+    """A part of all jobs, and the node that leads it."""
+
+    shard: int
+    database: str = Field(description="The name of the database that holds its rows.")
+    leader: str | None = Field(description="The id of the node that leads it; null while none does.")
+    leader_url: str | None
+    term: int = Field(description="Rises with each change of leader.")
+    lease_expires_at: datetime | None
+
+
+class Node(_Shape):
+    """A process that serves."""
+
+    id: str
+    state: Literal["alive", "silent"]
+    url: str | None = Field(description="Where other nodes reach it.")
+    version: str
+    host: str
+    pid: int
+    shards: list[int] = Field(description="The shards that it leads.")
+    started_at: datetime
+    last_seen_at: datetime
+
+
 class DeadLetter(_Shape):
     """A run that used up its attempts."""
 

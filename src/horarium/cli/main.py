@@ -26,6 +26,7 @@ COMMANDS = {
     "dlq": "horarium.cli.dlq:dlq",
     "queues": "horarium.cli.queues:queues",
     "workers": "horarium.cli.workers:workers",
+    "nodes": "horarium.cli.nodes:nodes",
     "cron": "horarium.cli.cron:cron",
     "import": "horarium.cli.importing:import_",
     "keys": "horarium.cli.keys:keys",

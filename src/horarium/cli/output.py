@@ -160,7 +160,8 @@ def _json(value: object) -> str:
 
 
 def _name(item: Item, member: str) -> str:
-    return str(item.get(member) or item.get("id") or "")
+    found = item.get(member)
+    return str(item.get("id") or "" if found in (None, "") else found)
 
 
 def _echo_lines(lines: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""`horarium shards`: where shards live, and moving them."""
+"""`horarium shards`: where shards live, who leads them, and moving them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,49 @@ import asyncio
 import os
 import socket
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
 
 import click
 
-from horarium.cli import options, settings
+from horarium.cli import job_view, options, output, session, settings, times
 
 
 @click.group()
 def shards() -> None:
     """Look after the shards: the parts into which all jobs are divided."""
+
+
+@shards.command("list")
+@options.output()
+@options.pass_invocation
+def list_(invocation: options.Invocation) -> None:
+    """List the shards: where each lives, which node leads it, and since which term. Takes an admin's key.
+
+    \b
+    horarium shards list
+    """
+    found = list(session.open_client(invocation).pages("/v1/shards"))
+    output.show_list(invocation, found, columns(times.now()), "shard")
+
+
+def columns(now: datetime) -> list[output.Column]:
+    """The columns of the list."""
+    return [
+        output.Column("SHARD", lambda shard: str(shard["shard"])),
+        output.Column("DATABASE", lambda shard: shard["database"]),
+        output.Column("LEADER", lambda shard: shard["leader"] or job_view.DASH),
+        output.Column("URL", lambda shard: shard["leader_url"] or job_view.DASH),
+        output.Column("TERM", lambda shard: str(shard["term"])),
+        output.Column("LEASE", lambda shard: _lease(shard, now)),
+    ]
+
+
+def _lease(shard: Mapping[str, Any], now: datetime) -> str:
+    if shard["leader"] is None or shard["lease_expires_at"] is None:
+        return job_view.DASH
+    return times.relative(times.parse(shard["lease_expires_at"]), now)
 
 
 @shards.command()

@@ -46,6 +46,33 @@ class LiveView(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Shard:
+    """A shard: where its rows are, and the node that leads it, None while nobody does."""
+
+    shard: int
+    database: str
+    leader: str | None
+    leader_url: str | None
+    term: int
+    lease_expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node, and the shards that it leads."""
+
+    id: str
+    state: str
+    url: str | None
+    version: str
+    host: str
+    pid: int
+    shards: list[int]
+    started_at: datetime
+    last_seen_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class RunSummary:
     """A run in a list."""
 

@@ -71,6 +71,12 @@ async def live_nodes(connection: asyncpg.Connection, within: timedelta) -> list[
     return [NodeRow(*row) for row in await connection.fetch(SQL.live_nodes, within)]
 
 
+async def nodes(connection: asyncpg.Connection, within: timedelta, alive_within: timedelta) -> list[asyncpg.Record]:
+    """The nodes that were seen within some time; `alive` are those that were seen lately."""
+    rows: list[asyncpg.Record] = await connection.fetch(SQL.nodes, within, alive_within)
+    return rows
+
+
 async def remove_node(connection: asyncpg.Connection, node_id: str) -> None:
     """Forget a node that stopped in order."""
     await connection.execute(SQL.remove_node, node_id)

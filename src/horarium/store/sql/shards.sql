@@ -40,13 +40,20 @@ SET url = excluded.url, version = excluded.version, started_at = least(nodes.sta
 SELECT id, url, version, host, pid, last_seen_at > started_at AS counts FROM nodes
 WHERE last_seen_at BETWEEN now() - $1::interval AND now() + $1::interval ORDER BY id;
 
+-- name: nodes
+-- Nodes that were seen within $1, for people who look; alive are those that were seen within $2.
+SELECT id, url, version, host, pid, started_at, last_seen_at,
+       last_seen_at BETWEEN now() - $2::interval AND now() + $2::interval AS alive
+FROM nodes
+WHERE last_seen_at > now() - $1::interval ORDER BY id;
+
 -- name: remove_node
 -- A node that stopped in order.
 DELETE FROM nodes WHERE id = $1;
 
 -- name: prune_nodes
--- Nodes not seen for a day.
-DELETE FROM nodes WHERE last_seen_at < now() - interval '1 day';
+-- Nodes not seen for a day; and those whose last sign lies ahead: they would seem to live again when the clock gets there.
+DELETE FROM nodes WHERE last_seen_at NOT BETWEEN now() - interval '1 day' AND now() + interval '1 minute';
 
 -- name: states
 -- How the shards that this database has rows of stand to it.
