@@ -173,6 +173,27 @@ async def test_a_poke_during_a_scan_is_not_overwritten(core: Core, monkeypatch: 
     assert await nominal_times(core, made[0]) == [at]
 
 
+async def test_a_poke_during_a_scan_counts_ahead_of_the_cursor_too(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later than where the scan began and earlier than where it ends: the scan has passed over it all the same."""
+    await fire(core)
+    at = max(core.leader.cursors.values()) + timedelta(milliseconds=500)
+    core.pass_time(1)
+    made: list[Job] = []
+    select_due = timers.select_due
+
+    async def selecting(*arguments: Any) -> Any:
+        due = await select_due(*arguments)
+        if not made:
+            made.append(await every(core, HOUR, at))
+            core.leader.timers_changed([(made[0].shard, at)])
+        return due
+
+    monkeypatch.setattr(timers, "select_due", selecting)
+    await core.scheduler.run_once()
+    await core.scheduler.run_once()
+    assert await nominal_times(core, made[0]) == [at]
+
+
 async def test_a_timer_that_is_being_edited_is_passed_over(core: Core) -> None:
     at = whole_second(core)
     edited, other = await every(core, HOUR, at), await every(core, HOUR, at)

@@ -30,6 +30,7 @@ class Leader:
         self.terms: dict[int, int] = {}
         self.unloaded: set[int] = set()
         self.cursors: dict[int, datetime] = {}
+        self.poked: dict[int, datetime] = {}  # the earliest time a poke told of a shard, since the scan under way began
         self.progress: dict[UUID, str] = {}
         self.edited: set[UUID] = set()
         self.on_timers: Callable[[], None] = _nothing
@@ -86,8 +87,9 @@ class Leader:
     def timers_changed(self, changes: Sequence[tuple[int, datetime]]) -> None:
         for shard, due_at in changes:
             cursor = self.cursors.get(shard)
-            if cursor is not None and due_at < cursor:
-                self.cursors[shard] = due_at
+            if cursor is not None:
+                self.cursors[shard] = min(due_at, cursor)
+                self.poked[shard] = min(due_at, self.poked.get(shard, due_at))
         self.on_timers()
 
     def runs_added(self, rows: Sequence[RunRow]) -> None:

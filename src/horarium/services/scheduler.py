@@ -83,6 +83,7 @@ class Scheduler:
         horizon = now + self._lookahead
         terms = self._leader.named_terms()
         at_start = dict(self._leader.cursors)
+        self._leader.poked.clear()
         limit = max(1, TIMERS_AT_ONCE // len(cursors))
         async with self._database.transaction() as connection:
             due = await timers.select_due(connection, cursors, limit, horizon, terms)
@@ -131,14 +132,15 @@ class Scheduler:
     ) -> None:
         """Move the cursors: to the last timer seen where a shard had the full limit, else to the horizon; never back.
 
-        A cursor that a poke moved back since the scan began stays where the poke put it.
+        Not over what a poke told since the scan began: that may have been committed after the scan had read.
         """
-        cursors = self._leader.cursors
+        cursors, poked = self._leader.cursors, self._leader.poked
         for shard, cursor in at_start.items():
             if shard not in cursors or cursors[shard] < cursor:
                 continue
             count, last = seen.get(shard, (0, horizon))
-            cursors[shard] = max(cursors[shard], last if count >= limit else horizon)
+            reached = last if count >= limit else horizon
+            cursors[shard] = max(cursors[shard], min(reached, poked.get(shard, reached)))
 
     def _tell(self, batch: Batch) -> None:
         if batch.live:
