@@ -140,7 +140,7 @@ async def test_a_table_in_use_is_not_waited_for_without_end(
 async def test_kept_answers_are_forgotten_after_their_time(connection: asyncpg.Connection) -> None:
     await connection.execute("DELETE FROM idempotency_keys")
     columns = "(tenant_id, key, shard, request_hash, created_at)"
-    query = f"INSERT INTO idempotency_keys {columns} VALUES ('default', $1, 0, '', $2)"  # noqa: S608 - no value in it
+    query = f"INSERT INTO idempotency_keys {columns} VALUES ('default', $1, 0, '', $2)"
     await connection.execute(query, "old", NOON - timedelta(microseconds=1))
     await connection.execute(query, "new", NOON)
     await retention.prune_idempotency_keys(connection, NOON)
