@@ -52,6 +52,9 @@ async def test_a_lease_of_before_the_clock_was_set_back_holds_nobody_up(connecti
     assert not any(row["alive"] for row in await shards.all_shards(connection, lease))
     assert await shards.live_nodes(connection, lease) == []
     assert set((await shards.take(connection, "b", lease, ALL)).values()) == {2}
+    await shards.beat(connection, shards.NodeRow("ghost", None, "1"))
+    await connection.execute("UPDATE nodes SET last_seen_at = now() + interval '1 hour' WHERE id = 'ghost'")
+    await shards.prune_nodes(connection)
     for _ in range(2):
         await shards.beat(connection, shards.NodeRow("a", None, "1"))
     (seen,) = await shards.live_nodes(connection, lease)
