@@ -46,17 +46,22 @@ def _server_checks(invocation: options.Invocation) -> Iterator[Check]:
         yield Check("server", Level.FAIL, str(error).partition(" Start one")[0], "start one: `horarium dev` or `serve`")
         return
     yield Check("server", Level.OK, f"{server.url} answers")
-    yield _readiness(server)
+    yield from _readiness(server)
     yield from _key_checks(server)
 
 
-def _readiness(server: client.Client) -> Check:
+def _readiness(server: client.Client) -> Iterator[Check]:
     try:
-        server.get("/readyz")
+        said = server.get("/readyz")
     except errors.RequestError as error:
         faults = "; ".join(error.problem.get("faults") or [str(error)])
-        return Check("readiness", Level.FAIL, faults, "look at the server's log")
-    return Check("readiness", Level.OK, "the node serves")
+        yield Check("readiness", Level.FAIL, faults, "look at the server's log")
+        return
+    yield Check("readiness", Level.OK, "the node serves")
+    for fault in said.get("faults", []):
+        yield Check("readiness", Level.WARN, fault, "look at the server's log")
+    for warning in said.get("warnings", []):
+        yield Check("peers", Level.WARN, warning, "see that nodes reach each other: HORARIUM_NODE_URL")
 
 
 def _key_checks(server: client.Client) -> Iterator[Check]:
@@ -114,9 +119,10 @@ async def _look_at_database(url: str) -> list[Check]:
         async with database.connection() as connection:
             schema = diagnosis.schema(await migrator.status(connection))
             found = [diagnosis.postgresql(await store.room(connection)), schema, clock]
-            found.append(diagnosis.snapshot(await store.oldest_snapshot(connection)))
+            found += diagnosis.snapshots(await store.holders(connection))
+            found += diagnosis.upkeep(await store.upkeep(connection))
             if schema.level is Level.OK:
-                found.append(diagnosis.dead_rows(await store.dead_rows(connection)))
+                found += diagnosis.tables(await store.tables(connection), times.now())
                 found.append(diagnosis.leadership(await store.leadership(connection)))
             return found
     finally:

@@ -1,8 +1,10 @@
-"""What the database says about its own health, for `horarium doctor`."""
+"""What the database says about its own health, for `horarium doctor` and for the watch."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import asyncpg
 
@@ -10,23 +12,56 @@ from horarium.store import statements
 
 SQL = statements.load("diagnosis")
 
+AT_MOST = 20
+
+_KINDS = {"prepared": "prepared transaction", "slot": "replication slot"}
+
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A session whose snapshot keeps vacuum from taking away what has died since; `age_s` in seconds."""
+class Holder:
+    """Somebody who keeps vacuum from taking away what has died since: a `session`, a `prepared` transaction, or a `slot`.
 
-    age_s: float
-    pid: int
+    `name` is the role of a session, else that of the thing itself. `age_s` and `query_s` in seconds, where the time is known: of
+    the transaction, and of its latest statement; `xids` counts the transactions that were begun since.
+    """
+
+    kind: str
+    name: str
+    pid: int | None
     application: str
+    state: str
+    age_s: float | None
+    query_s: float | None
+    xids: int | None
+
+    def __str__(self) -> str:
+        if self.kind != "session":
+            return f"{_KINDS[self.kind]} {self.name}" + (f" ({self.state})" if self.state else "")
+        who = " ".join(part for part in (self.name, f"({self.application})" if self.application else "") if part)
+        return f"process {self.pid}" + (f" of {who}" if who else "") + (f", {self.state}" if self.state else "")
 
 
 @dataclass(frozen=True, slots=True)
-class DeadRows:
-    """Estimated live and dead rows of a table."""
+class Table:
+    """A table that is written all the time. `bytes` it takes, and `needed` for its live rows, where that is known."""
 
-    table: str
+    name: str
     live: int
     dead: int
+    bytes: int
+    vacuumed_at: datetime | None
+    is_vacuumed: bool
+    needed: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """Whether vacuum comes by itself; the age of the oldest row that is not frozen, and from which on all are made to be."""
+
+    autovacuum: bool
+    counts: bool
+    frozen_age: int
+    freeze_at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +81,24 @@ class Room:
     version_num: int
 
 
-async def oldest_snapshot(connection: asyncpg.Connection) -> Snapshot | None:
-    """The oldest snapshot that another session holds."""
-    row = await connection.fetchrow(SQL.oldest_snapshot)
-    return None if row is None else Snapshot(row["age_s"] or 0.0, row["pid"], row["application"])
+async def holders(connection: asyncpg.Connection) -> list[Holder]:
+    """Who keeps vacuum from its work in this database, the oldest first."""
+    return [Holder(*row) for row in await connection.fetch(SQL.holders, AT_MOST)]
 
 
-async def dead_rows(connection: asyncpg.Connection) -> list[DeadRows]:
-    """The hot tables, the one with most dead rows first."""
-    return [DeadRows(row["table_name"], row["live"], row["dead"]) for row in await connection.fetch(SQL.dead_rows)]
+def oldest(found: Sequence[Holder]) -> Holder | None:
+    """The one of whom it is known that it has held on the longest."""
+    return max((each for each in found if each.age_s is not None), key=lambda each: each.age_s or 0.0, default=None)
+
+
+async def tables(connection: asyncpg.Connection) -> list[Table]:
+    """The tables that are written all the time, the one with most dead rows first."""
+    return [Table(*row) for row in await connection.fetch(SQL.tables)]
+
+
+async def upkeep(connection: asyncpg.Connection) -> Upkeep:
+    """Whether the database is looked after."""
+    return Upkeep(*await connection.fetchrow(SQL.upkeep))
 
 
 async def leadership(connection: asyncpg.Connection) -> Leadership:
