@@ -1,15 +1,16 @@
 """Pokes on their way to the leaders of the shards that they are about: to this node's own planes, or to peers.
 
-Sent and forgotten by whoever made the change. While nobody is known to lead the shard, or the node that does cannot be reached
-or leads it no more, the rows are read again and the poke is sent again, for longer than a lease lasts: a shard that is handed
-over has no leader for a moment, and the next one may have loaded it before this change. A poke that is lost for good costs the
-time to the next sweep, never the change: rows are the truth.
+Sent and forgotten by whoever made the change. One that finds no leader, or one that cannot be reached or leads no more, is kept:
+the rows are read again and it is sent again, until the next sweep finds the change anyhow. So it is while a shard is handed over:
+nobody leads it for a moment, and the next one may have loaded it before this change. A poke that is lost for good costs the time
+to the sweep, never the change: rows are the truth.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from datetime import datetime
 from uuid import UUID
 
@@ -21,8 +22,8 @@ from horarium.services.pokes import Pokes
 from horarium.services.routes import Routes
 from horarium.store.runs import RunRow
 
-# Seconds between attempts. Together they outlast a shard's lease: who takes a shard after that finds the change in the rows.
-PAUSES_S = (0.0, 0.1, 0.4, 1.0, 1.5, 2.0)
+KEPT_S = 30.0  # as long as from sweep to sweep
+AGAIN_EVERY_S = 0.25
 
 
 class RoutedPokes:
@@ -31,6 +32,8 @@ class RoutedPokes:
     def __init__(self, routes: Routes) -> None:
         self._routes = routes
         self._sending: set[asyncio.Task[None]] = set()
+        self._unplaced: list[tuple[float, wire.Pokes]] = []
+        self._placing: asyncio.Task[None] | None = None
         self._stopped = asyncio.Event()
 
     def timers_changed(self, changes: Sequence[tuple[int, datetime]]) -> None:
@@ -54,45 +57,60 @@ class RoutedPokes:
             self._hold(quietly(peer.poke(wire.Pokes(freed=True))))
 
     async def settle(self) -> None:
-        """Wait for the pokes that are on their way."""
-        while self._sending:
-            await asyncio.gather(*self._sending, return_exceptions=True)
+        """Wait for the pokes that are on their way, and those that are kept."""
+        while self._sending or self._placing:
+            await asyncio.gather(*self._sending, *filter(None, [self._placing]), return_exceptions=True)
 
     async def stop(self) -> None:
         """Wait for what is being sent; nothing is sent again from now on."""
         self._stopped.set()
         await self.settle()
 
-    def _tell(self, pokes: wire.Pokes, attempt: int = 0) -> None:
+    def _tell(self, pokes: wire.Pokes, until: float | None = None) -> None:
         for target, part in split(pokes, self._routes.leader_of).items():
             if target is None:
-                self._hold(self._again(part, attempt))
+                self._keep(part, until)
             elif isinstance(target, Peer):
-                self._hold(self._send(target, part, attempt))
+                self._hold(self._send(target, part, until))
             else:
                 repeat(part, self._routes.planes[target].leader)
 
-    async def _send(self, peer: Peer, pokes: wire.Pokes, attempt: int) -> None:
+    async def _send(self, peer: Peer, pokes: wire.Pokes, until: float | None) -> None:
         try:
             answer = await peer.poke(pokes)
         except errors.UnreachableError:
-            await self._again(pokes, attempt)
+            self._keep(pokes, until)
             return
         left = set(answer.not_led)
         unplaced = split(pokes, lambda shard: 0 if shard in left else None).get(0)
         if unplaced is not None:
-            await self._again(unplaced, attempt)
+            self._keep(unplaced, until)
 
-    async def _again(self, pokes: wire.Pokes, attempt: int) -> None:
-        """Read the rows after a pause, and send what did not get through to whoever leads its shards then."""
-        if attempt == len(PAUSES_S):
-            return
+    def _keep(self, pokes: wire.Pokes, until: float | None) -> None:
+        """Have it sent again until a moment of the loop's clock; at first KEPT_S from now."""
+        loop = asyncio.get_running_loop()
+        self._unplaced.append((loop.time() + KEPT_S if until is None else until, pokes))
+        if self._placing is None:
+            self._placing = loop.create_task(self._place(), name="place pokes")
+
+    async def _place(self) -> None:
+        """Read the rows, and send what is kept to whoever leads its shards now."""
         try:
-            async with asyncio.timeout(PAUSES_S[attempt]):
-                await self._stopped.wait()
-        except TimeoutError:
-            await self._routes.read_again()
-            self._tell(pokes, attempt + 1)
+            while self._unplaced and not self._stopped.is_set():
+                await self._routes.read_again()
+                self._tell_again()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(AGAIN_EVERY_S):
+                        await self._stopped.wait()
+        finally:
+            self._placing = None
+
+    def _tell_again(self) -> None:
+        now = asyncio.get_running_loop().time()
+        kept, self._unplaced = self._unplaced, []
+        for until, pokes in kept:
+            if until > now:
+                self._tell(pokes, until)
 
     def _hold(self, call: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(call, name="poke")
