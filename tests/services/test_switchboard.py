@@ -105,3 +105,13 @@ async def test_a_peer_that_does_not_answer_keeps_no_worker_waiting(nodes: list[C
     far.door.is_shut = False
     (lease,) = (await near.lease())["leases"]
     assert ids.shard_of(UUID(lease["run_id"])) == far.led[0]
+
+
+async def test_a_peer_that_was_out_of_sight_for_a_moment_is_followed_again(nodes: list[ClusterNode]) -> None:
+    """Found by the simulation: what it offered from then on was told to what had stood for it before, and its runs starved."""
+    near, far = nodes
+    near.cluster.peers.update([])
+    near.cluster.routes.refresh()
+    near.plane.look_now()
+    await backlog(far, 3)
+    await offers(near, far, 3)

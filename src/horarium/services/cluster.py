@@ -43,7 +43,7 @@ class Cluster:
         self.pokes = RoutedPokes(self.routes)
         self.forwarding: Forwarding | None = None
         self._wanted_until: dict[str, float] = {}
-        self._followers: dict[str, asyncio.Task[None]] = {}
+        self._followers: dict[Peer, asyncio.Task[None]] = {}
         self._wanted_changed = asyncio.Event()
         for plane in planes:
             plane.dispatcher.give_back = self.give_back
@@ -113,20 +113,21 @@ class Cluster:
 
     def warnings(self) -> list[str]:
         """What is not as it should be, and does not keep this node from its work."""
-        return self.peers.faults()
+        return [*self.peers.faults(), *(each for plane in self.routes.planes for each in plane.warnings())]
 
     def _looked(self) -> None:
         """The rows were read: what follows from them."""
         self.routes.refresh()
         self.switchboard.connect(self.routes.alone)
         self._release_early()
-        leading = {} if self.board.closed else {peer.id: peer for peer in self.routes.leading_peers()}
-        for peer_id in [peer_id for peer_id in self._followers if peer_id not in leading]:
-            self._followers.pop(peer_id).cancel()
-        for peer_id, peer in leading.items():
-            if peer_id not in self._followers:
-                follower = asyncio.get_running_loop().create_task(self._follow(peer), name=f"follow {peer_id}")
-                self._followers[peer_id] = follower
+        # By the peer and not by its id: one that was out of sight for a moment is another object, with offers of its own.
+        leading = () if self.board.closed else tuple(self.routes.leading_peers())
+        for peer in [peer for peer in self._followers if peer not in leading]:
+            self._followers.pop(peer).cancel()
+        for peer in leading:
+            if peer not in self._followers:
+                follower = asyncio.get_running_loop().create_task(self._follow(peer), name=f"follow {peer.id}")
+                self._followers[peer] = follower
 
     async def _follow(self, peer: Peer) -> None:
         """Keep what a peer offers up to date, for as long as it leads anything."""
