@@ -32,6 +32,7 @@ def test_loud_events_are_warnings_and_everyday_ones_are_not_written() -> None:
         "job_in_error",
         "leases_lapsed",
         "sweep_found",
+        "snapshot_held",
         "duty_failed",
     }
     assert set(Name) - set(levels) == {

@@ -176,6 +176,12 @@ class Settings(pydantic_settings.BaseSettings):
     sweep_interval: Duration = pydantic.Field(
         timedelta(seconds=30), gt=_INSTANT, le=timedelta(hours=1), description="How often memory is compared with rows."
     )
+    snapshot_alarm: Duration = pydantic.Field(
+        timedelta(minutes=10),
+        gt=_INSTANT,
+        le=timedelta(days=7),
+        description="Age from which somebody's open transaction, which keeps tables from being cleaned, is told of.",
+    )
     shards: int = pydantic.Field(16, ge=1, le=4096, description="Shards of a new cluster; fixed by `horarium db init`.")
     max_ready: int = pydantic.Field(
         200_000, ge=100, le=10_000_000, description="Most runs kept in memory; the others wait in the table."

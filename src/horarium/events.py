@@ -34,6 +34,7 @@ class Name(StrEnum):
     REPORTS_REFUSED = "reports_refused"
     SWEEP_FOUND = "sweep_found"
     PARTITIONS_DROPPED = "partitions_dropped"
+    SNAPSHOT_HELD = "snapshot_held"
     DUTY_FAILED = "duty_failed"
 
 
@@ -48,7 +49,16 @@ class Event:
 Listener = Callable[[Event], None]
 
 _QUIET = frozenset({Name.RUNS_FIRED, Name.RUNS_CLAIMED, Name.RUNS_SUCCEEDED, Name.RUNS_RETRIED, Name.RUNS_INTERRUPTED})
-_LOUD = frozenset({Name.CLOCK_STEPPED, Name.JOB_IN_ERROR, Name.LEASES_LAPSED, Name.SWEEP_FOUND, Name.DUTY_FAILED})
+_LOUD = frozenset(
+    {
+        Name.CLOCK_STEPPED,
+        Name.JOB_IN_ERROR,
+        Name.LEASES_LAPSED,
+        Name.SWEEP_FOUND,
+        Name.SNAPSHOT_HELD,
+        Name.DUTY_FAILED,
+    }
+)
 
 
 class Events:

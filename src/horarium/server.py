@@ -267,4 +267,5 @@ def _timing(settings: config.Settings) -> Timing:
         settings.early_claim,
         settings.sweep_interval,
         timedelta(days=settings.history_days),
+        settings.snapshot_alarm,
     )

@@ -56,6 +56,7 @@ class Timing:
     early_claim: timedelta = timedelta(milliseconds=100)
     sweep: timedelta = timedelta(seconds=30)
     history: timedelta = timedelta(days=30)
+    snapshot_alarm: timedelta = timedelta(minutes=10)
 
 
 class ControlPlane:
@@ -81,7 +82,7 @@ class ControlPlane:
         self.pruner = Pruner(database, self.leader, events, timing.history)
         self.registry = Registry(database, self.leader, node)
         self.tally = Tally(database, self.leader)
-        self.watch = Watch(database, self.leader)
+        self.watch = Watch(database, self.leader, events, timing.snapshot_alarm)
         self.metrics = Metrics(node.version, self.leader, self.registry, self.dispatcher, self.tally, self.watch)
         self.view = LeaderView(self.leader)
         self._loops = {
@@ -154,6 +155,10 @@ class ControlPlane:
         if self.leader.terms or (division.leaders and all(map(division.leader_of, division.leaders))):
             return []
         return ["this node leads no shard yet, and not all are led by others"]
+
+    def warnings(self) -> list[str]:
+        """What is not as it should be, and keeps this node from nothing yet."""
+        return self.watch.warnings()
 
     def look_now(self) -> None:
         """Renew, look and take now rather than at the end of the second."""

@@ -38,6 +38,7 @@ COUNTED = {
     Name.REPORTS_REFUSED: ("horarium_reports_refused", "Reports that came too late and changed nothing."),
     Name.SWEEP_FOUND: ("horarium_sweep_finds", "Runs that memory and rows disagreed about."),
     Name.JOB_IN_ERROR: ("horarium_jobs_in_error", "Jobs that could not be planned and went to error."),
+    Name.SNAPSHOT_HELD: ("horarium_snapshots_held", "Transactions that kept vacuum from its work for too long."),
     Name.DUTY_FAILED: ("horarium_duty_failures", "Steps of duties that failed and were tried again."),
     Name.CLOCK_STEPPED: ("horarium_clock_steps", "Steps of the database's clock."),
 }
@@ -146,6 +147,11 @@ class Metrics(Collector):
         yield GaugeMetricFamily("horarium_running_runs", "Runs that are leased to workers.", len(leader.ready.leases))
         yield GaugeMetricFamily(
             "horarium_timers_overdue", "Timers more than 5 s overdue, counted to 10,000.", self._watch.overdue_timers
+        )
+        yield GaugeMetricFamily(
+            "horarium_oldest_snapshot_seconds",
+            "Age of the oldest transaction that keeps vacuum from its work.",
+            self._watch.oldest_snapshot_s,
         )
         if isinstance(leader.clock, DatabaseClock):
             yield GaugeMetricFamily(
