@@ -10,22 +10,44 @@ from typing import Any
 import click
 
 from horarium import errors
-from horarium.cli import client, diagnosis, options, output, session, settings, times
+from horarium.cli import auditing, client, diagnosis, options, output, session, settings, times
 from horarium.cli.diagnosis import Check, Level
 
 
 @click.command()
+@click.option("--audit", is_flag=True, help="Check in the database that each tick is a run or a recorded skip.")
+@click.option(
+    "--since", metavar="TIME", help="With --audit: judge ticks since 24h, or an RFC 3339 time.  [default: 24h]"
+)
+@click.option(
+    "--repair", is_flag=True, help="With --audit: mend what can be mended safely, and write that to the audit."
+)
 @settings.database_option
 @options.output()
 @options.pass_invocation
 @click.pass_context
-def doctor(ctx: click.Context, invocation: options.Invocation, database_url: str | None) -> None:
+def doctor(
+    ctx: click.Context,
+    invocation: options.Invocation,
+    database_url: str | None,
+    audit: bool,
+    since: str | None,
+    repair: bool,
+) -> None:
     """Check server, key and, where its address is known, the database. Exit 1 if something is wrong.
 
     \b
     horarium doctor
     horarium doctor --database-url postgresql://horarium@db.example/horarium
+    horarium doctor --audit --since 7d
+    horarium doctor --audit --repair
     """
+    if audit:
+        known = settings.load(database_url=database_url).settings.databases
+        asked = auditing.Asked(auditing.since(since or "24h"), repair)
+        ctx.exit(auditing.run(invocation, known, asked))
+    if since or repair:
+        raise click.UsageError("--since and --repair belong to --audit")
     found = [*_server_checks(invocation), *_database_checks(database_url)]
     rows = [{"check": c.name, "result": str(c.level), "text": c.text, "advice": c.advice} for c in found]
     columns = [
@@ -61,7 +83,7 @@ def _readiness(server: client.Client) -> Iterator[Check]:
     for fault in said.get("faults", []):
         yield Check("readiness", Level.WARN, fault, "look at the server's log")
     for warning in said.get("warnings", []):
-        yield Check("peers", Level.WARN, warning, "see that nodes reach each other: HORARIUM_NODE_URL")
+        yield Check("node", Level.WARN, warning, "see docs/guides/operations.md: peers, and old snapshots")
 
 
 def _key_checks(server: client.Client) -> Iterator[Check]:

@@ -23,6 +23,11 @@ ACTOR = "doctor"
 _Repair = Callable[[asyncpg.Connection, Fault], Awaitable[str | None]]
 
 
+def can(fault: Fault) -> bool:
+    """Whether a fault is of a kind that may be mended without a person's judgement."""
+    return fault.kind in _REPAIRS and fault.tenant_id is not None
+
+
 async def repair(database: Database, fault: Fault) -> str | None:
     """Mend a fault and write that to the audit; returns what was done, None where nothing can or need be done."""
     mend = _REPAIRS.get(fault.kind)
