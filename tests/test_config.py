@@ -109,6 +109,22 @@ def test_a_secret_may_stand_in_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert "cannot be read" in faults()[0]
 
 
+def test_the_clusters_secret_is_no_short_word_and_may_stand_in_a_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HORARIUM_DATABASE_URL", URL)
+    assert config.load().settings.cluster_secret is None
+    monkeypatch.setenv("HORARIUM_CLUSTER_SECRET", "short")
+    assert "at least 16 characters" in faults()[0]
+    monkeypatch.delenv("HORARIUM_CLUSTER_SECRET")
+    secret = tmp_path / "secret"
+    secret.write_text("known to all of its nodes\n", encoding="utf-8")
+    monkeypatch.setenv("HORARIUM_CLUSTER_SECRET_FILE", str(secret))
+    settings = config.load().settings
+    assert settings.cluster_secret == "known to all of its nodes"
+    assert "known to all" not in repr(settings)
+
+
 def test_another_file_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     write("port = 1")
     other = tmp_path / "other.toml"

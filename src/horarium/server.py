@@ -11,10 +11,11 @@ import signal
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib import metadata
+from urllib.parse import urlsplit
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -54,31 +55,43 @@ Ready = Callable[[ServerInfo], None]
 
 
 async def serve(
-    settings: config.Settings, *, ready: Ready = lambda info: None, stop: asyncio.Event | None = None
+    settings: config.Settings,
+    *,
+    ready: Ready = lambda info: None,
+    stop: asyncio.Event | None = None,
+    shares_port: bool = False,
 ) -> None:
     """Run one node until it is told to stop, by SIGTERM, SIGINT or `stop`.
 
-    `ready` is called once, when the node answers. Raises ConfigurationError when the database's schema is not the one this
+    `ready` is called once, when the node answers. `shares_port`: other nodes on this machine listen on the same port; peers reach
+    each at a port of its own. Raises ConfigurationError when the database's schema is not the one this
     version needs, UnavailableError when the database cannot be reached, OSError when the port is taken.
     """
     logs.configure(settings.log_format, settings.log_level)
     zones.check_zone_data()
-    listener = _listen(settings.host, settings.port)
+    listeners = [_listen(settings.host, settings.port, shared=shares_port)]
+    if shares_port:
+        listeners.append(_listen(settings.host, 0))
     databases = Databases.at(settings.databases, pool_size=settings.pool_size, statement_cache=settings.statement_cache)
     await databases.open()
     try:
-        await _run(settings, databases, listener, ready, stop)
+        await _run(settings, databases, listeners, ready, stop)
     finally:
-        listener.close()
+        for listener in listeners:
+            listener.close()
         await databases.close()
 
 
 async def _run(
-    settings: config.Settings, databases: Databases, listener: socket.socket, ready: Ready, stop: asyncio.Event | None
+    settings: config.Settings,
+    databases: Databases,
+    listeners: Sequence[socket.socket],
+    ready: Ready,
+    stop: asyncio.Event | None,
 ) -> None:
     _calm_collector()
     facts = await databases.load()
-    node = _node(settings, listener)
+    node = _node(settings, listeners)
     events = Events()
     planes = [ControlPlane(each, node, events, _timing(settings), settings.max_ready) for each in databases.all]
     secret = settings.cluster_secret or _cluster_secret(facts)
@@ -87,9 +100,9 @@ async def _run(
     await cluster.start(patient=databases.are_several)
     try:
         server = _Server(_uvicorn(settings, application))
-        server.when_started = lambda: ready(ServerInfo(_url(settings, listener), node.id, node.version))
+        server.when_started = lambda: ready(ServerInfo(shown_url(settings, listeners[0]), node.id, node.version))
         server.when_stopping = cluster.drain
-        ended = asyncio.create_task(server.serve(sockets=[listener]))
+        ended = asyncio.create_task(server.serve(sockets=[*listeners]))
         if stop is not None:
             stopper = asyncio.create_task(_stop_when(stop, server))
             await ended
@@ -231,11 +244,13 @@ def _uvicorn(settings: config.Settings, application: ASGIApp) -> uvicorn.Config:
     )
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    """Take the port first: a taken one is told before anything is started."""
+def _listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """Take the port first: a taken one is told before anything is started. `shared`: others that say so may have it, too."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if shared:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
         listener.bind((host, port))
     except OSError as error:
@@ -247,16 +262,36 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _url(settings: config.Settings, listener: socket.socket) -> str:
+def shown_url(settings: config.Settings, listener: socket.socket) -> str:
+    """The address of a listener, as people and peers on this machine write it."""
     host, port = listener.getsockname()[:2]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104 - shown, not bound
     return f"http://{shown}:{port}{settings.base_path}"
 
 
-def _node(settings: config.Settings, listener: socket.socket) -> Node:
+def _node(settings: config.Settings, listeners: Sequence[socket.socket]) -> Node:
     host = socket.gethostname()
     node_id = f"{host}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-    return Node(node_id, settings.node_url or _url(settings, listener), metadata.version("horarium"), host, os.getpid())
+    return Node(node_id, _peer_url(settings, listeners), metadata.version("horarium"), host, os.getpid())
+
+
+def _peer_url(settings: config.Settings, listeners: Sequence[socket.socket]) -> str:
+    """Where peers reach this node: as configured; where it shares its port, at its own port on the configured host."""
+    if settings.node_url is None:
+        return shown_url(settings, listeners[-1])
+    if len(listeners) == 1:
+        return settings.node_url
+    host = urlsplit(settings.node_url).hostname or ""
+    own_port = listeners[-1].getsockname()[1]
+    return f"http://{f'[{host}]' if ':' in host else host}:{own_port}{settings.base_path}"
+
+
+def hold_port(host: str, port: int) -> socket.socket:
+    """Take a port for several nodes of this machine, without listening. ConfigurationError when somebody else has it."""
+    alone = _listen(host, port)
+    number = alone.getsockname()[1]
+    alone.close()
+    return _listen(host, number, shared=True)
 
 
 def _timing(settings: config.Settings) -> Timing:

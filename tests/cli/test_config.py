@@ -14,14 +14,16 @@ Cli = Callable[..., Result]
 def test_settings_and_where_they_come_from(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("horarium.toml").write_text('lease = "20s"', encoding="utf-8")
     monkeypatch.setenv("HORARIUM_PORT", "9000")
-    url = "postgresql://me:secret@db/x?password=secret&sslmode=require"
+    monkeypatch.setenv("HORARIUM_CLUSTER_SECRET", "hunter2 and its friends")
+    url = "postgresql://me:hunter2@db/x?password=hunter2&sslmode=require"
     result = cli("config", "show", "--origin", "--database-url", url)
     rows = {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines()}
     assert rows["lease"] == ["20s", "horarium.toml"]
     assert rows["port"] == ["9000", "HORARIUM_PORT"]
     assert rows["pool_size"] == ["10", "default"]
     assert rows["database_url"] == ["postgresql://me:***@db/x?password=***&sslmode=require", "flag"]
-    assert "secret" not in result.output
+    assert rows["cluster_secret"] == ["***", "HORARIUM_CLUSTER_SECRET"]
+    assert "hunter2" not in result.output
     assert "ORIGIN" not in cli("config", "show", "--database-url", url).stdout
     assert cli("config", "show").exit_code == 2
 

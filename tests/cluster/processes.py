@@ -127,10 +127,10 @@ class Installation:
         self._processes: list[Process] = []
         self._session: aiohttp.ClientSession | None = None
 
-    async def start_server(self) -> Process:
-        """Start the server, always at the same address."""
+    async def start_server(self, *more: str) -> Process:
+        """Start the server, always at the same address; `more` are further arguments."""
         environment = {"HORARIUM_DATABASE_URL": self.database_url, **self._settings, **self.environment}
-        arguments = ["serve", "--port", str(self.port), "--first-key-file", str(self.key_file)]
+        arguments = ["serve", "--port", str(self.port), "--first-key-file", str(self.key_file), *more]
         server = Process(self.folder / "server.log", *arguments, environment=environment)
         self._processes.append(server)
         return await server.start(b"HORARIUM READY")

@@ -70,6 +70,7 @@ ELSEWHERE = {
     "services/registry.py": ("tests/cli/test_workers.py", "the list of workers of a real node"),
     "services/tally.py": ("tests/services/test_completer.py", "by the attempts that end"),
     "services/watch.py": ("tests/rules/test_statements.py", "two figures, read by a statement each"),
+    "cli/node_process.py": ("tests/cluster/test_processes.py", "one of several nodes, as a process"),
     "cli/db_status.py": ("tests/cli/test_db.py", "what a command shows"),
     "store/moving.py": ("tests/services/test_mover.py", "statements, by the service that uses them"),
     "store/auditing.py": ("tests/services/test_auditor.py", "statements, by the service that uses them"),

@@ -54,6 +54,18 @@ async def test_slots_are_the_free_ones_and_those_in_use(core: Core, registry: Re
     assert (row["slots"], row["running"]) == (10, 1)
 
 
+async def test_runs_of_other_leaders_count_while_heartbeats_list_them(core: Core, registry: Registry) -> None:
+    registry.asked("default", asking(slots=10))
+    registry.beat("w1", 7)
+    registry.asked("default", asking(slots=3))
+    await registry.run_once()
+    assert (await workers(core))["w1"]["running"] == 7
+    core.clock.advance(core.leader.ready.leases.lease_s)
+    registry.beat("w1")
+    await registry.run_once()
+    assert (await workers(core))["w1"]["running"] == 0
+
+
 async def test_a_silent_worker_is_forgotten(core: Core, registry: Registry) -> None:
     registry.asked("default", asking("w1"))
     registry.asked("default", asking("w2"))

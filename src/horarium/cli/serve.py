@@ -1,4 +1,4 @@
-"""`horarium serve`: one node."""
+"""`horarium serve`: one node, or several on one machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ from horarium.cli import settings
 @click.option(
     "--first-key-file", type=click.Path(path_type=Path, dir_okay=False), help="Where to write the first API key."
 )
-def serve(first_key_file: Path | None, **flags: object) -> None:
+@click.option(
+    "--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Nodes that share the port."
+)
+@click.pass_context
+def serve(ctx: click.Context, /, first_key_file: Path | None, processes: int, **flags: object) -> None:
     """Run a node: API, scheduler and the workers' gateway. Stops in order on SIGTERM.
 
     The database must have the schema (`horarium db init`). Where no API key exists yet, --first-key-file makes an admin's
@@ -32,20 +36,20 @@ def serve(first_key_file: Path | None, **flags: object) -> None:
     \b
     horarium serve --host 0.0.0.0 --port 8080
     HORARIUM_DATABASE_URL=postgresql://horarium@db.example/horarium horarium serve
+    horarium serve --processes 4
     """
     import uvloop
 
     from horarium import server
-    from horarium.cli import first_key
+    from horarium.cli import first_key, node_processes
 
     loaded = settings.load(**flags).settings
+    if first_key_file:
+        uvloop.run(first_key.write_if_none(loaded, first_key_file))
+    if processes > 1:
+        ctx.exit(node_processes.serve(loaded, flags, processes, _announce))
+    uvloop.run(server.serve(loaded, ready=lambda info: _announce(info.url)))
 
-    def announce(info: server.ServerInfo) -> None:
-        click.echo(f"HORARIUM READY url={info.url}", err=True)
 
-    async def run() -> None:
-        if first_key_file:
-            await first_key.write_if_none(loaded, first_key_file)
-        await server.serve(loaded, ready=announce)
-
-    uvloop.run(run())
+def _announce(url: str) -> None:
+    click.echo(f"HORARIUM READY url={url}", err=True)

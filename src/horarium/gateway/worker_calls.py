@@ -69,7 +69,7 @@ class WorkerCalls:
     async def heartbeat(self, actor: Actor, body: bytes) -> bytes:
         """The runs that a worker holds: extended, lost, or to be stopped. Costs no SQL unless it carries log lines."""
         request = reading.decode(messages.heartbeat_requests, body)
-        self._registry.beat(request.worker.id)
+        self._registry.beat(request.worker.id, len(request.runs))
         if self.forwarding is not None and self.forwarding.is_needed:
             return messages.encode(await self.forwarding.hear(actor, request))
         return messages.encode(await self.hear(actor, request))

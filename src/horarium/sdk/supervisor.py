@@ -1,4 +1,4 @@
-"""Worker processes under one parent: several of them, or one that is started anew when the code changes.
+"""Processes under one parent: several of them, or one that is started anew when the code changes.
 
 SIGTERM and SIGINT go on to the children, which wind down; the parent ends when they have. Children are in process groups
 of their own, so that Ctrl+C reaches them once, from the parent. Each has a pipe from the parent as its standard input:
@@ -43,15 +43,19 @@ class _Child:
 
 
 class Supervisor:
-    """The parent of `count` children, each made by `spawn`.
+    """The parent of `count` children, each made by `spawn`. `on_look` is called several times a second while they live.
 
     The handler of signals only notes them; the loops pass them on, each once to each child, also to one that was just
     being started. (A second signal means "at once" to a worker, so none may be sent twice.)
     """
 
-    def __init__(self, spawn: Spawn, count: int = 1) -> None:
+    def __init__(
+        self, spawn: Spawn, count: int = 1, *, kind: str = "worker", on_look: Callable[[], None] = lambda: None
+    ) -> None:
         self._spawn = spawn
         self._count = count
+        self._kind = kind
+        self._on_look = on_look
         self._children: list[_Child] = []
         self._signals: list[int] = []
 
@@ -62,12 +66,13 @@ class Supervisor:
             self._children = [_Child(self._spawn()) for _ in range(self._count)]
             while not self._signals:
                 time.sleep(POLL_S)
+                self._on_look()
                 dead = [child for child in self._children if child.process.poll() is not None]
                 if any(child.process.returncode == REFUSED for child in dead):
                     self._join([signal.SIGTERM])
                     return REFUSED
                 if dead and time.monotonic() >= again_at:
-                    _log.error("%d worker processes died and are started again", len(dead))
+                    _log.error("%d %s processes died and are started again", len(dead), self._kind)
                     self._children = [_Child(self._spawn()) if child in dead else child for child in self._children]
                     again_at = time.monotonic() + wait.next_s()
                 elif not dead and time.monotonic() > again_at + STEADY_S:

@@ -19,7 +19,7 @@ Node = shards.NodeRow
 
 @dataclass(slots=True)
 class KnownWorker:
-    """A worker as it last described itself; `heard_at` is monotonic seconds."""
+    """A worker as it last described itself; times are monotonic seconds. `listed`: runs in its last heartbeat, of any leader."""
 
     tenant_id: str
     info: messages.WorkerInfo
@@ -27,6 +27,8 @@ class KnownWorker:
     handlers: list[str] | None
     slots: int
     heard_at: float
+    listed: int = 0
+    listed_at: float = 0.0
 
 
 class Registry:
@@ -46,18 +48,21 @@ class Registry:
         if known is not None and known.tenant_id != tenant_id:
             return  # another tenant's worker has this id already; leases are told apart by tenant all the same
         now, slots = self._leader.clock.monotonic(), request.slots + held
+        listed, listed_at = 0, 0.0
         if known is not None and known.info == request.worker:
-            slots = max(known.slots, slots)
+            slots, listed, listed_at = max(known.slots, slots), known.listed, known.listed_at
         self.workers[request.worker.id] = KnownWorker(
-            tenant_id, request.worker, request.queues, request.handlers, slots, now
+            tenant_id, request.worker, request.queues, request.handlers, slots, now, listed, listed_at
         )
         self._said_goodbye.discard(request.worker.id)
 
-    def beat(self, worker_id: str) -> None:
-        """A worker's heartbeat."""
+    def beat(self, worker_id: str, listed: int | None = None) -> None:
+        """A worker's heartbeat, which lists so many runs; or a report."""
         known = self.workers.get(worker_id)
         if known is not None:
             known.heard_at = self._leader.clock.monotonic()
+            if listed is not None:
+                known.listed, known.listed_at = listed, known.heard_at
 
     def stopped(self, worker_id: str, tenant_id: str) -> None:
         """A worker said goodbye."""
@@ -81,7 +86,10 @@ class Registry:
 
     def _row(self, name: str, known: KnownWorker) -> workers.WorkerRow:
         info = known.info
-        running = self._leader.ready.leases.held_by(name)
+        leases = self._leader.ready.leases
+        # A worker that holds nothing sends no heartbeat; what it holds of other leaders only its heartbeats tell.
+        is_fresh = self._leader.clock.monotonic() - known.listed_at < leases.lease_s
+        running = max(leases.held_by(name), known.listed if is_fresh else 0)
         return workers.WorkerRow(
             name,
             known.tenant_id,
