@@ -124,7 +124,7 @@ async def test_a_row_that_is_not_as_memory_thought_leaves_memory(core: Core) -> 
     await core.fetch("UPDATE runs SET fencing_token = fencing_token + 1000 WHERE id = $1", held.run_id)
     await core.reap(15)
     assert held.run_id not in core.leader.ready
-    await core.sweeper.run_once()
+    await core.sweeper.follow_edits()
     assert held.run_id in core.leader.ready
 
 

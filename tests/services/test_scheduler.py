@@ -137,6 +137,25 @@ async def test_a_timer_behind_the_cursor_is_found_by_the_slow_scan(core: Core) -
     assert len(await nominal_times(core, made)) == 1
 
 
+async def test_a_database_that_stood_still_does_not_put_the_next_slow_scan_off_for_long(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by the simulation: a timer behind the cursor waited for twenty times the length of a stall."""
+    select_due = timers.select_due
+
+    async def stalled(*arguments: Any) -> list[timers.TimerRow]:
+        core.clock.advance(60)
+        return await select_due(*arguments)
+
+    with monkeypatch.context() as during:
+        during.setattr(timers, "select_due", stalled)
+        await fire(core)
+    made = await every(core, HOUR, whole_second(core))  # nobody told the leader
+    core.pass_time(schedulers.SLOW_SCAN_AT_LEAST_EVERY_S)
+    await fire(core)
+    assert len(await nominal_times(core, made)) == 1
+
+
 async def test_a_timer_behind_the_cursor_is_found_after_a_poke(core: Core) -> None:
     await fire(core)
     at = whole_second(core)

@@ -400,6 +400,18 @@ async def test_an_edit_is_followed_once_the_database_can_be_asked(core: Core) ->
     assert core.leader.ready.runs[row.id].queue == "second"
 
 
+async def test_a_database_that_stood_still_does_not_put_the_next_sweep_off_for_long(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by the simulation: twenty times a stall of a minute is twenty minutes."""
+
+    async def stalled(shards: set[int]) -> None:
+        core.clock.advance(60)
+
+    monkeypatch.setattr(core.sweeper, "_sweep", stalled)
+    assert await core.sweeper.run_once() == 30 * sweepers.MOST_INTERVALS
+
+
 async def test_after_broken_connections_it_looks_as_soon_as_it_is_quiet(core: Core) -> None:
     """A commit went through and its answer did not: the run is taken up within seconds, not with the next ordinary sweep."""
     made = await core.job()

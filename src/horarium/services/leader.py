@@ -109,6 +109,11 @@ class Leader:
         self.edited.add(job_id)
         self.on_edited()
 
+    def forget(self, run: LiveRun) -> None:
+        """A run's row is not what memory thought: forget the run, and look at its job's rows as after an edit."""
+        self.ready.gone(run.id)
+        self.job_edited(run.job_id)
+
 
 def live_run(row: RunRow, overlap: str = "allow") -> LiveRun:
     """A run that was just made, for memory."""

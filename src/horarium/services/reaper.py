@@ -84,8 +84,8 @@ class Reaper:
         for report in reports:
             held = leases.get(report.run_id)
             if held is not None and held.token == report.token:
-                # The row is not what memory thought, or is gone: the sweep takes it up again as it is.
-                self._leader.ready.gone(report.run_id)
+                # The row is not what memory thought, or is gone: it is taken up again as it is.
+                self._leader.forget(held)
 
 
 def _reports(found: Iterable[LiveRun], outcome: Outcome) -> Iterable[Report]:

@@ -27,6 +27,7 @@ from horarium.store.timers import TimerRow
 TIMERS_AT_ONCE = 2_000
 SCAN_EVERY_S = 1.0
 SLOW_SCAN_S = 2.0
+SLOW_SCAN_AT_LEAST_EVERY_S = 30.0
 
 
 @dataclass(slots=True)
@@ -72,9 +73,10 @@ class Scheduler:
         cursors = dict.fromkeys(self._leader.cursors, clocks.EPOCH) if slow else dict(self._leader.cursors)
         more = await self._fire(cursors)
         if slow and not more:
-            # The slow scan adapts to its cost: never more than a twentieth of the time is spent on it.
+            # The slow scan adapts to its cost: a twentieth of the time is spent on it. What a database took that answered nothing
+            # for a while is no measure, so there is an end to the pause.
             took = self._leader.clock.monotonic() - started
-            self._slow_scan_at = started + max(SLOW_SCAN_S, 20 * took)
+            self._slow_scan_at = started + min(max(SLOW_SCAN_S, 20 * took), SLOW_SCAN_AT_LEAST_EVERY_S)
         return 0.0 if more else SCAN_EVERY_S
 
     async def _fire(self, cursors: dict[int, datetime]) -> bool:

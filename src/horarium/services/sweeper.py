@@ -26,6 +26,7 @@ ROWS_AT_ONCE = 5_000
 REFILL_EVERY_S = 0.2
 IDLE_S = 60.0
 QUIET_S = 1.0
+MOST_INTERVALS = 4
 START = UUID(int=0)
 WAITING_PHASES = (Phase.WHEEL, Phase.LANE, Phase.HELD)
 
@@ -43,7 +44,7 @@ class Sweeper:
         self._quiet_at: float | None = None
 
     async def run_once(self) -> float:
-        """One sweep over all led shards; the pause grows with its cost."""
+        """One sweep over all led shards; the pause grows with its cost, to four times the usual one."""
         if not self._leader.terms:
             return self._interval_s
         started = self._leader.clock.monotonic()
@@ -53,7 +54,8 @@ class Sweeper:
         else:
             await self._sweep(loaded)
         self._leader.on_ready()
-        return max(self._interval_s, 20 * (self._leader.clock.monotonic() - started))
+        took = self._leader.clock.monotonic() - started
+        return min(max(self._interval_s, 20 * took), MOST_INTERVALS * self._interval_s)
 
     async def refill_once(self) -> float:
         """When memory was full and has room again: take up rows that waited in the table. After broken connections: sweep."""
