@@ -67,7 +67,7 @@ def test_the_doctor_on_tables() -> None:
     assert [check.advice.partition(",")[0] for check in checks] == [
         "look for old snapshots",
         "at a quiet time: VACUUM FULL horarium.runs",
-        "ALTER TABLE horarium.runs RESET (autovacuum_enabled)",
+        "switch autovacuum_enabled of horarium.runs on again",
     ]
     assert diagnosis.tables([table(bytes=4 * 1024**3, needed=None)], NOW)[0].level is Level.OK
 

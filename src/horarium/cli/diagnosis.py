@@ -126,7 +126,7 @@ def _table(table: store.Table, now: datetime) -> Check:
     )
     name = f"table {table.name}"
     if not table.is_vacuumed:
-        return Check(name, Level.WARN, text, f"ALTER TABLE horarium.{table.name} RESET (autovacuum_enabled)")
+        return Check(name, Level.WARN, text, f"switch autovacuum_enabled of horarium.{table.name} on again")
     if table.dead > max(DEAD_ROWS_NOTICED, 2 * table.live):
         return Check(name, Level.WARN, text, f"look for old snapshots, then VACUUM horarium.{table.name}")
     if bloat > max(BLOAT_NOTICED, table.bytes // 2):
