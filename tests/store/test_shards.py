@@ -48,7 +48,9 @@ async def test_a_lease_of_before_the_clock_was_set_back_holds_nobody_up(connecti
     await shards.take(connection, "a", lease, ALL)
     await shards.beat(connection, shards.NodeRow("a", None, "1"))
     await connection.execute("UPDATE shards SET lease_expires_at = lease_expires_at + interval '1 hour'")
-    await connection.execute("UPDATE nodes SET last_seen_at = now() + interval '1 hour', started_at = now() + interval '59 min'")
+    await connection.execute(
+        "UPDATE nodes SET last_seen_at = now() + interval '1 hour', started_at = now() + interval '59 min'"
+    )
     assert not any(row["alive"] for row in await shards.all_shards(connection, lease))
     assert await shards.live_nodes(connection, lease) == []
     assert set((await shards.take(connection, "b", lease, ALL)).values()) == {2}
