@@ -98,7 +98,7 @@ async def test_lines_are_sent_again_when_a_beat_was_not_answered(short: peers.Pe
         await short.result(run_id)
 
 
-async def test_a_lost_run_is_broken_off_and_not_reported(short: peers.Peer) -> None:
+async def test_a_lost_run_is_broken_off_and_not_reported(short: peers.Peer, caplog: pytest.LogCaptureFixture) -> None:
     h, ended = Horarium(), asyncio.Event()
     said: list[BaseException] = []
 
@@ -120,6 +120,7 @@ async def test_a_lost_run_is_broken_off_and_not_reported(short: peers.Peer) -> N
         await asyncio.wait_for(ended.wait(), peers.PATIENCE_S)
     assert run_id == "run-1" and len(said) == 1
     assert not short.reports
+    assert "run run-1: the lease was lost" in caplog.text
 
 
 async def test_a_thread_whose_run_is_lost_learns_it_from_its_context(short: peers.Peer) -> None:
@@ -265,3 +266,20 @@ async def test_a_run_in_doubt_goes_on_until_its_lease_ends_and_its_lines_are_sen
         await asyncio.wait_for(ended.wait(), peers.PATIENCE_S)
         assert time.monotonic() - began_at >= short.lease_s - 0.1
     assert not short.reports
+
+
+async def test_it_beats_with_nothing_held_after_an_answer_was_lost(short: peers.Peer) -> None:
+    """So that runs in the lost answer are missed by the server, and given out again without the use of an attempt."""
+    h = Horarium()
+
+    @h.job("quick")
+    async def quick(ctx: Context) -> None:
+        return None
+
+    async with peers.working(short, carriers(h)):
+        (first,) = await short.offer("quick")
+        await short.result(first)  # the worker knows by now how long leases are
+        short.fail("lease", None)
+        (second,) = await short.offer("quick")
+        await short.result(second)
+        await short.until(lambda: sum(not beat.runs for beat in short.beats) >= 2)

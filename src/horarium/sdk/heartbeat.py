@@ -44,12 +44,13 @@ class Heartbeat:
         self._held = held
         self._tell = tell
         self._lease_s = 15.0
+        self._in_doubt_until = 0.0
         self._changed = threading.Condition()
         self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name="horarium-heartbeat", daemon=True)
 
     def start(self) -> None:
-        """Begin to beat; silent while nothing is held."""
+        """Begin to beat; silent while nothing is held, and nothing can be in doubt."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -57,6 +58,14 @@ class Heartbeat:
         with self._changed:
             self._is_stopping = True
             self._changed.notify()
+
+    def answer_lost(self) -> None:
+        """The answer to a request for runs did not come: beat for a lease even if nothing is held.
+
+        From two heartbeats that do not list them the server sees that runs in that answer never came, and gives them out again.
+        Otherwise their lease would lapse, and they would have used an attempt.
+        """
+        self._in_doubt_until = time.monotonic() + self._lease_s
 
     def expect(self, lease_s: float) -> None:
         """Leases last so long now."""
@@ -68,7 +77,7 @@ class Heartbeat:
     def beat(self) -> bool:
         """Send one heartbeat and act on its answer; False when it did not get through."""
         held = [attempt for attempt in list(self._held.values()) if attempt.stop is not attempts.Stop.LOST]
-        if not held:
+        if not held and time.monotonic() >= self._in_doubt_until:
             return True
         sent_at = time.monotonic()
         request = request_of(self._worker, held)
@@ -78,6 +87,8 @@ class Heartbeat:
             return False
         self.expect(answer.lease_s)
         for attempt in apply(answer, held, request, sent_at):
+            if attempt.stop is attempts.Stop.LOST:
+                _log.warning("run %s: the lease was lost, the run is not this worker's any more", attempt.lease.run_id)
             self._tell(attempt)
         self._give_up_lapsed(held)
         return True

@@ -106,11 +106,14 @@ class Worker:
         if self._reporter.backlog > MAX_BACKLOG:
             raise errors.UnreachableError(f"{self._reporter.backlog} results wait for a server to take them")
         options = self._options
-        return await self._link.lease(
-            messages.LeaseRequest(
-                self.info, list(options.queues), slots, options.wait_s, list(self._carriers), options.strict
-            )
+        request = messages.LeaseRequest(
+            self.info, list(options.queues), slots, options.wait_s, list(self._carriers), options.strict
         )
+        try:
+            return await self._link.lease(request)
+        except errors.UnreachableError:
+            self._heartbeat.answer_lost()
+            raise
 
     def _receive(self, response: messages.LeaseResponse, received_at: float) -> int:
         if response.drain:
