@@ -5,33 +5,44 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
+import shutil
 import sys
 import tempfile
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tests.chaos import faults, load, verdict, world
+from tests.chaos import clocking, faults, load, verdict, watch, world
 
 WARM_UP_S = 5.0
-HEAL_S = 25.0  # longer than a lease: what a last fault left hanging has been taken back
+HEAL_S = 10.0  # longer than a lease: what a last fault left hanging has been taken back
 
 
 async def run(given: argparse.Namespace, folder: Path) -> verdict.Verdict:
     """Load, faults, an end of faults, the verdict."""
-    size = world.Size(given.databases, given.nodes, given.workers)
+    size = world.Size(given.databases, given.nodes, given.workers, given.lease)
     here = world.World(folder, size, random.Random(given.seed))
+    looking = watch.Watch(here)
+    under = load.Load(here, given.rate, given.schedules, random.Random(given.seed + 1))
     try:
         await here.start()
-        since, epoch = await verdict.database_epoch(here.database_urls[0])
-        under = load.Load(here, given.rate, given.schedules)
+        since, epoch = await clocking.database_epoch(here.database_urls[0])
+        looking.start()
         await under.start()
         await asyncio.sleep(WARM_UP_S)
         happened = await go_wrong(here, given)
-        await asyncio.sleep(HEAL_S)
+        await asyncio.sleep(given.lease + HEAL_S)
         await under.stop()
-        return await verdict.judge(here, under, happened, since - timedelta(seconds=1), epoch)
+        course = verdict.Course(happened, looking, since - timedelta(seconds=1), epoch)
+        found = await verdict.judge(here, under, course, given.slack)
+        say(
+            f"{len(happened)} faults, {looking.changes} shards changed hands; {len(under.acknowledged):,} one-offs acknowledged, "
+            f"{under.refused:,} refused; {under.changes} edits, pauses, resumes and runs by hand"
+        )
+        return found
     finally:
+        await under.stop()
+        await looking.stop()
         await here.close()
 
 
@@ -43,26 +54,32 @@ async def go_wrong(here: world.World, given: argparse.Namespace) -> list[faults.
     while time.monotonic() < end:
         began = time.monotonic()
         kinds = kinds or here.chance.sample(given.kinds, len(given.kinds))
-        kind = kinds.pop()
-        fault = await faults.happen(here, kind)
+        fault = await faults.happen(here, kinds.pop())
         happened.append(fault)
-        print(f"{kind}: over after {fault.healed_at - began:.1f} s", flush=True)
+        say(f"{fault.kind}: over after {fault.healed_at - began:.1f} s")
         await asyncio.sleep(max(0.0, began + given.every - time.monotonic()))
     return happened
+
+
+def say(text: str) -> None:
+    """Tell it at once, with the time."""
+    print(f"{datetime.now(UTC):%H:%M:%S} {text}", flush=True)
 
 
 def options(arguments: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=20, help="how long faults happen")
-    parser.add_argument("--seed", type=int, default=None, help="the same faults and load in the same order")
+    parser.add_argument("--seed", type=int, default=None, help="the same faults in the same order")
     parser.add_argument("--every", type=float, default=20, help="seconds from fault to fault")
     parser.add_argument("--databases", type=int, default=2)
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--workers", type=int, default=20)
+    parser.add_argument("--lease", type=float, default=15, help="seconds without a heartbeat until a run is taken back")
     parser.add_argument("--rate", type=int, default=240, help="one-offs a second, beside what the schedules fire")
     parser.add_argument("--schedules", type=int, default=500)
     parser.add_argument("--kinds", nargs="+", choices=sorted(faults.KINDS), default=sorted(faults.KINDS))
+    parser.add_argument("--slack", type=float, default=1.0, help="a factor on the bounds of time, for a busy machine")
     parser.add_argument("--folder", type=Path, default=None, help="keep logs and data here")
     given = parser.parse_args(arguments)
     if given.seed is None:
@@ -71,19 +88,23 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run it, tell it; the exit status."""
+    """Run it, tell it; the exit status. Logs and data are kept when something was broken."""
     given = options(arguments)
-    print(f"seed {given.seed}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="horarium-chaos-", ignore_cleanup_errors=True) as temporary:
-        folder = given.folder or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        found = asyncio.run(run(given, folder))
-    print(*found.told, sep="\n")
-    print(*(f"BROKEN: {line}" for line in found.wrong), sep="\n")
-    print(
-        "every promise was kept" if not found.wrong else f"{len(found.wrong)} promises were broken (seed {given.seed})"
+    say(
+        f"seed {given.seed}: {given.databases} databases, {given.nodes} nodes, {given.workers} workers; "
+        f"{given.rate} one-offs a second, {given.schedules} schedules; a fault every {given.every:g} s for {given.minutes:g} min"
     )
-    return 1 if found.wrong else 0
+    folder = given.folder or Path(tempfile.mkdtemp(prefix="horarium-chaos-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    found = asyncio.run(run(given, folder))
+    print("", *found.lines(), "", sep="\n")
+    if found.broken:
+        say(f"{len(found.broken)} promises were broken: --seed {given.seed}; logs and data are in {folder}")
+        return 1
+    say(f"every promise was kept (seed {given.seed})")
+    if given.folder is None:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 0
 
 
 if __name__ == "__main__":

@@ -13,15 +13,17 @@ from dataclasses import dataclass, field
 import asyncpg
 
 from tests.chaos import world as worlds
-from tests.cluster import processes
+from tests.cluster import nodes, processes
 
-FROZEN_S = 18.0  # longer than a worker's lease, and than a shard's
+FROZEN_LONGER_S = 3.0  # than a worker's lease; a shard's is three seconds
 REFUSED_S = 3.0
+CUT_S = 10.0
+BAD_LINE_S, BAD_PART = 15.0, 0.1
 
 
 @dataclass
 class Happened:
-    """A fault: what, when (monotonic seconds), and who was hit. `leading`: the shards that a stricken node led."""
+    """A fault: what, and when (monotonic seconds). `pid`: the worker that died; `leading`: the shards that a dead node led."""
 
     kind: str
     at: float
@@ -39,18 +41,18 @@ async def kill_worker(world: worlds.World, told: Happened) -> None:
     told.pid = worker.pid
     await worker.kill()
     told.at = time.monotonic()
-    await worker.start()
+    await world.start_worker(worker)
 
 
 async def freeze_worker(world: worlds.World, told: Happened) -> None:
     """A worker stands still past its lease, then goes on and reports."""
-    await _freeze(world.chance.choice(world.workers), told)
+    await _freeze(world.chance.choice(world.workers), told, world.size.lease_s)
 
 
 async def kill_node(world: worlds.World, told: Happened) -> None:
     """kill -9 of a node that leads shards; it comes back ten seconds later."""
     node = world.chance.choice(world.nodes)
-    told.pid, told.leading = node.process.pid, await led_by(world, node.process.pid)
+    told.leading = await led_by(world, node.process.pid)
     await node.process.kill()
     told.at = time.monotonic()
     await asyncio.sleep(10)
@@ -60,14 +62,12 @@ async def kill_node(world: worlds.World, told: Happened) -> None:
 async def freeze_node(world: worlds.World, told: Happened) -> None:
     """A node stands still while others take its shards, then goes on with what it believed."""
     node = world.chance.choice(world.nodes)
-    told.leading = await led_by(world, node.process.pid)
-    await _freeze(node.process, told)
+    await _freeze(node.process, told, world.size.lease_s)
 
 
 async def restart_node(world: worlds.World, told: Happened) -> None:
     """SIGTERM at full load, as in a rolling restart: nothing fails."""
     node = world.chance.choice(world.nodes)
-    told.pid = node.process.pid
     await node.process.stop()
     await world.start_node(node)
 
@@ -102,9 +102,29 @@ async def cut_connections(world: worlds.World, told: Happened) -> None:
 
 
 async def two_leaders(world: worlds.World, told: Happened) -> None:
-    """All shard leases of a database end at once, while their leaders believe in them."""
-    async with worlds.rows_of(world.chance.choice(world.database_urls)) as rows:
-        await rows.execute("UPDATE shards SET lease_expires_at = now() - interval '1 ms'")
+    """A node's shards are given to others behind its back, three times: until it looks, two lead each of them."""
+    pid = world.chance.choice(world.nodes).process.pid
+    for _ in range(3):
+        for url in world.database_urls:
+            async with worlds.rows_of(url) as rows:
+                await nodes.depose(rows, pid)
+        await asyncio.sleep(1)
+
+
+async def cut_nodes(world: worlds.World, told: Happened) -> None:
+    """No other node reaches a node, and its workers and the databases do."""
+    gate = world.chance.choice(world.nodes).gate
+    await gate.shut()
+    await asyncio.sleep(CUT_S)
+    await gate.open()
+
+
+async def lose_answers(world: worlds.World, told: Happened) -> None:
+    """Between a worker and its node one answer in ten is lost, and one request in ten arrives twice."""
+    assert world.line is not None
+    world.line.part = BAD_PART
+    await asyncio.sleep(BAD_LINE_S)
+    world.line.part = 0.0
 
 
 KINDS: dict[str, Fault] = {
@@ -119,6 +139,8 @@ KINDS: dict[str, Fault] = {
         refuse_connections,
         cut_connections,
         two_leaders,
+        cut_nodes,
+        lose_answers,
     )
 }
 
@@ -126,12 +148,8 @@ KINDS: dict[str, Fault] = {
 async def happen(world: worlds.World, kind: str) -> Happened:
     """Have it happen; returns when it is over."""
     told = Happened(kind, time.monotonic())
-    world.calm.clear()
-    try:
-        await KINDS[kind](world, told)
-    finally:
-        told.healed_at = time.monotonic()
-        world.calm.set()
+    await KINDS[kind](world, told)
+    told.healed_at = time.monotonic()
     return told
 
 
@@ -148,10 +166,10 @@ async def led_by(world: worlds.World, pid: int) -> list[int]:
     return found
 
 
-async def _freeze(process: processes.Process, told: Happened) -> None:
-    told.pid, told.at = process.pid, time.monotonic()
+async def _freeze(process: processes.Process, told: Happened, lease_s: float) -> None:
+    told.at = time.monotonic()
     process.send(signal.SIGSTOP)
     try:
-        await asyncio.sleep(FROZEN_S)
+        await asyncio.sleep(lease_s + FROZEN_LONGER_S)
     finally:
         process.send(signal.SIGCONT)

@@ -36,11 +36,11 @@ def schedules(count: int, chance: random.Random) -> Iterator[dict[str, Any]]:
 class Load:
     """Feeds one-offs at a rate and meddles with schedules, until it is stopped."""
 
-    def __init__(self, world: worlds.World, rate: int, schedules: int) -> None:
-        self._world = world
+    def __init__(self, world: worlds.World, rate: int, schedules: int, chance: random.Random) -> None:
+        self._chance = chance
         self._rate = rate
         self._schedules = schedules
-        self._caller = worlds.Caller(world)
+        self._caller = worlds.Caller(world, chance)
         self._over = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._names: list[str] = []
@@ -50,7 +50,7 @@ class Load:
 
     async def start(self) -> None:
         """Create the schedules, then begin."""
-        bodies = list(schedules(self._schedules, self._world.chance))
+        bodies = list(schedules(self._schedules, self._chance))
         status, content = await self._caller.call("POST", "/v1/jobs:batch", bodies)
         assert (status, content["failed"]) == (200, 0), (status, content)
         self._names = [body["name"] for body in bodies]
@@ -76,7 +76,7 @@ class Load:
         await asyncio.gather(*under_way)
 
     async def _enqueue(self, count: int) -> None:
-        handlers = self._world.chance.choices(["quick", "slow", "second-try"], [0.97, 0.02, 0.01], k=count)
+        handlers = self._chance.choices(["quick", "slow", "second-try"], [0.94, 0.05, 0.01], k=count)
         retry = {"base_s": 0.5, "max_attempts": 20}
         bodies = [{"run_at": "now", "target": {"handler": handler}, "retry": retry} for handler in handlers]
         status, content = await self._caller.call("POST", "/v1/jobs:batch", bodies)
@@ -86,7 +86,7 @@ class Load:
 
     async def _meddle(self) -> None:
         """Somebody changes, pauses and resumes schedules, as people do whatever else happens."""
-        chance = random.Random(self._world.chance.random())
+        chance = self._chance
         while not self._over.is_set():
             await self._pause(1.0)
             name = chance.choice(self._names)

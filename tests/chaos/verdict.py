@@ -1,83 +1,101 @@
-"""What was promised, and whether it was kept: books, acknowledgments, tokens, and how late things were by the kind of fault."""
+"""What was promised, and whether it was kept: books, acknowledgments, tokens, and how late things were.
+
+It is told as two tables in Markdown, for a terminal at night and for docs/reliability.md by day.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from uuid import UUID
 
 from horarium.services import auditor
 from horarium.store.database import Database
+from tests.chaos import lateness, notes
 from tests.chaos import load as loads
 from tests.chaos import world as worlds
 from tests.chaos.faults import Happened
+from tests.chaos.lateness import FIRE_GAP_S, RERUN_AFTER_LEASE_S, Ended, quantile
+from tests.chaos.watch import Watch
 
-FIRE_GAP_S, RERUN_S = 5.0, 17.0
 DRAIN_S = 240.0
-AFTER_S = 10.0  # how long a fault is looked for in what came due after it
-DIED = {"kill_node"}
+SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """A start that a handler noted: by which process, under which token, when (monotonic seconds)."""
+class Promise:
+    """One promise: what was found (nothing: it was not put to the test), and examples of where it was broken."""
 
-    pid: int
-    token: int
-    at: float
+    text: str
+    found: str
+    broken: Sequence[str] = ()
 
-
-@dataclass(slots=True)
-class Notes:
-    """What the handlers noted: starts in their order by run, and the (run, token) that came to their end."""
-
-    starts: dict[UUID, list[Started]] = field(default_factory=lambda: defaultdict(list))
-    ends: set[tuple[UUID, int]] = field(default_factory=set)
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A row of history, as far as it is looked at. `lag_s`: from its ready time to the start of its last attempt."""
-
-    id: UUID
-    job_id: UUID
-    shard: int
-    token: int
-    attempt: int
-    ready_at: datetime
-    lag_s: float | None
+    @property
+    def verdict(self) -> str:
+        """One word, in bold when somebody has to look."""
+        return "**broken**" if self.broken else "kept" if self.found else ""
 
 
 @dataclass(slots=True)
 class Verdict:
-    """Everything that was found; `wrong` is empty when every promise was kept."""
+    """Everything that was found."""
 
-    wrong: list[str] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    promises: list[Promise] = field(default_factory=list)
+    lags: list[lateness.Lag] = field(default_factory=list)
+
+    @property
+    def broken(self) -> list[Promise]:
+        """The promises that were not kept."""
+        return [promise for promise in self.promises if promise.broken]
+
+    def lines(self) -> list[str]:
+        """Both tables, then the examples."""
+        kept = [(each.text, each.found or "nothing to measure", each.verdict) for each in self.promises]
+        late = [
+            (lag.kind.replace("_", " "), str(lag.times or ""), f"{len(lag.lags):,}", *_figures(lag.lags))
+            for lag in self.lags
+        ]
+        return [
+            *_table(("promise", "found", ""), kept),
+            "",
+            *_table(("fault", "times", "runs", "start lag p50", "p99", "most"), late),
+            *(f"BROKEN: {promise.text}: {example}" for promise in self.broken for example in promise.broken),
+        ]
 
 
-def read_notes(folder: Path) -> Notes:
-    """All lines of all worker processes."""
-    notes = Notes()
-    for path in sorted(folder.glob("notes-*.txt")):
-        pid = int(path.stem.removeprefix("notes-"))
-        for line in path.read_text().splitlines():
-            what, run_id, token, at = line.split()
-            if what == "start":
-                notes.starts[UUID(run_id)].append(Started(pid, int(token), float(at)))
-            else:
-                notes.ends.add((UUID(run_id), int(token)))
-    for starts in notes.starts.values():
-        starts.sort(key=lambda each: each.at)
-    return notes
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What happened, and when it began: by the database's clock, whose seconds since 1970 at monotonic zero are `epoch`."""
+
+    happened: Sequence[Happened]
+    watch: Watch
+    since: datetime
+    epoch: float
 
 
-async def drained(world: worlds.World, acknowledged: Iterable[UUID]) -> list[UUID]:
+async def judge(world: worlds.World, load: loads.Load, course: Course, slack: float) -> Verdict:
+    """Look at everything. `slack`: a factor on the bounds of time, for a machine that has other things to do."""
+    happened = course.happened
+    missing = await _drained(world, load.acknowledged)
+    audited = await _audit(world, course.since)
+    ended = [row for url in world.database_urls for row in await _history(url)]
+    noted = notes.read(world.folder)
+    promises = [
+        _acknowledged(load, missing),
+        Promise("each tick is a run or a skip (auditor)", f"{len(audited)} faults", audited[:SHOWN]),
+        *_once(ended, load.acknowledged),
+        *_tokens(ended, noted),
+        _fire_gap(lateness.fire_gaps(ended, happened, course.epoch), FIRE_GAP_S * slack),
+        _rerun(lateness.reruns(noted, happened, course.watch), (world.size.lease_s + RERUN_AFTER_LEASE_S) * slack),
+    ]
+    return Verdict(promises, lateness.by_fault(ended, happened, course.epoch))
+
+
+async def _drained(world: worlds.World, acknowledged: Iterable[UUID]) -> list[UUID]:
     """Wait until every acknowledged one-off has ended; returns those that have not when patience is over."""
     limit = time.monotonic() + DRAIN_S
     missing = set(acknowledged)
@@ -91,29 +109,7 @@ async def drained(world: worlds.World, acknowledged: Iterable[UUID]) -> list[UUI
     return sorted(missing)
 
 
-async def judge(
-    world: worlds.World, load: loads.Load, happened: Sequence[Happened], since: datetime, epoch: float
-) -> Verdict:
-    """Look at everything. `epoch`: the database's seconds since 1970 at monotonic zero."""
-    found = Verdict()
-    missing = await drained(world, load.acknowledged)
-    if missing:
-        found.wrong.append(f"{len(missing)} acknowledged one-offs have not ended, such as {missing[:3]}")
-    await _audit(world, since, found)
-    ended = [row for url in world.database_urls for row in await history(url)]
-    notes = read_notes(world.folder)
-    _once(ended, load.acknowledged, found)
-    _tokens(ended, notes, found)
-    _lags(ended, happened, epoch, found)
-    _reruns(notes, happened, found)
-    found.told.append(
-        f"{len(ended):,} runs ended, {len(load.acknowledged):,} one-offs acknowledged, {load.refused:,} refused, "
-        f"{load.changes} edits, pauses, resumes and runs by hand"
-    )
-    return found
-
-
-async def history(url: str) -> list[Ended]:
+async def _history(url: str) -> list[Ended]:
     """All runs that have ended, in one database."""
     async with worlds.rows_of(url) as rows:
         asked = await rows.fetch(
@@ -123,105 +119,73 @@ async def history(url: str) -> list[Ended]:
     return [Ended(*row) for row in asked]
 
 
-async def _audit(world: worlds.World, since: datetime, found: Verdict) -> None:
+async def _audit(world: worlds.World, since: datetime) -> list[str]:
+    found: list[str] = []
     for url in world.database_urls:
         database = Database(url, pool_size=2)
         await database.open()
         try:
-            faults = await auditor.audit(database, since)
+            found += [str(fault) for fault in await auditor.audit(database, since)]
         finally:
             await database.close()
-        found.wrong += [f"audit: {fault}" for fault in faults[:20]]
-        found.told.append(f"audit of {url.rsplit(':', 1)[-1]}: {len(faults)} faults")
+    return found
 
 
-def _once(ended: Sequence[Ended], acknowledged: set[UUID], found: Verdict) -> None:
+def _acknowledged(load: loads.Load, missing: Sequence[UUID]) -> Promise:
+    number = len(load.acknowledged)
+    found = f"{number - len(missing):,} of {number:,}"
+    return Promise("every acknowledged one-off ended", found, [f"{run} has not" for run in missing[:SHOWN]])
+
+
+def _once(ended: Sequence[Ended], acknowledged: set[UUID]) -> list[Promise]:
     """No run ends twice, and no acknowledged one-off more than once."""
-    ids = [row.id for row in ended]
-    if len(ids) != len(set(ids)):
-        found.wrong.append(f"{len(ids) - len(set(ids))} runs ended twice")
-    of_one_offs = [row.job_id for row in ended if row.job_id in acknowledged]
-    if len(of_one_offs) != len(set(of_one_offs)):
-        found.wrong.append(f"{len(of_one_offs) - len(set(of_one_offs))} acknowledged one-offs ended twice")
+    twice = [run for run, times in Counter(row.id for row in ended).items() if times > 1]
+    jobs = Counter(row.job_id for row in ended if row.job_id in acknowledged)
+    doubled = [job for job, times in jobs.items() if times > 1]
+    return [
+        Promise("no run ended twice", f"{len(twice)} of {len(ended):,}", [f"run {run}" for run in twice[:SHOWN]]),
+        Promise("no one-off ran twice", f"{len(doubled)} of {len(jobs):,}", [f"job {job}" for job in doubled[:SHOWN]]),
+    ]
 
 
-def _tokens(ended: Sequence[Ended], notes: Notes, found: Verdict) -> None:
+def _tokens(ended: Sequence[Ended], noted: notes.Notes) -> list[Promise]:
     """Tokens of a run rise from start to start, and what was accepted is the result of the last of them."""
-    stale = falling = 0
-    for row in ended:
-        tokens = [start.token for start in notes.starts.get(row.id, ())]
-        stale += bool(tokens) and row.token < max(tokens)
-    for starts in notes.starts.values():
-        tokens = [start.token for start in starts]
-        falling += len(tokens) != len(set(tokens))
-    if stale:
-        found.wrong.append(f"{stale} results of stale attempts were accepted")
-    if falling:
-        found.wrong.append(f"{falling} runs were started twice under one token")
+    tokens = {run: [start.token for start in starts] for run, starts in noted.starts.items()}
+    stale = [row.id for row in ended if row.id in tokens and row.token < max(tokens[row.id])]
+    repeated = [run for run, listed in tokens.items() if len(listed) != len(set(listed))]
+    return [
+        Promise("no stale result was accepted", f"{len(stale)}", [f"run {run}" for run in stale[:SHOWN]]),
+        Promise("no token was started twice", f"{len(repeated)}", [f"run {run}" for run in repeated[:SHOWN]]),
+    ]
 
 
-def _lags(ended: Sequence[Ended], happened: Sequence[Happened], epoch: float, found: Verdict) -> None:
-    """Start lags of first attempts: in quiet, and by the kind of the fault that they came after."""
-    windows = sorted(
-        (fault.at + epoch, max(fault.healed_at + epoch, fault.at + epoch) + AFTER_S, fault) for fault in happened
-    )
-    by_kind: dict[str, list[float]] = defaultdict(list)
-    gaps: list[float] = []
-    for row in ended:
-        if row.lag_s is None or row.attempt != 1:
-            continue
-        at = row.ready_at.timestamp()
-        hit = [fault for first, last, fault in windows if first <= at <= last]
-        for kind in {fault.kind for fault in hit} or {"no fault"}:
-            by_kind[kind].append(row.lag_s)
-        gaps += [
-            row.lag_s
-            for fault in hit
-            if fault.kind in DIED and row.shard in fault.leading and at <= fault.at + epoch + AFTER_S
-        ]
-    for kind, lags in sorted(by_kind.items()):
-        found.told.append(f"start lag, {kind}: {described(lags)}")
-    if gaps:
-        found.told.append(f"fire gap after a leader's death: {described(gaps)}")
-        if quantile(gaps, 0.99) > FIRE_GAP_S:
-            found.wrong.append(f"fire gap p99 {quantile(gaps, 0.99):.1f} s, the bound is {FIRE_GAP_S:g} s")
+def _fire_gap(gaps: Sequence[float], bound_s: float) -> Promise:
+    late = quantile(gaps, 0.99)
+    broken = [f"p99 is {late:.1f} s"] if late > bound_s else []
+    return Promise(f"fire gap after a leader's death: p99 ≤ {bound_s:g} s", _described(gaps, "runs"), broken)
 
 
-def _reruns(notes: Notes, happened: Sequence[Happened], found: Verdict) -> None:
-    """From the death of a worker to the next start of what it had at work."""
-    took: list[float] = []
-    for fault in happened:
-        if fault.kind != "kill_worker":
-            continue
-        for run_id, starts in notes.starts.items():
-            last = [start for start in starts if start.at <= fault.at]
-            if last and last[-1].pid == fault.pid and (run_id, last[-1].token) not in notes.ends:
-                after = [start.at for start in starts if start.at > fault.at]
-                if after:
-                    took.append(min(after) - fault.at)
-    if took:
-        found.told.append(f"rerun after a worker's death: {described(took)}")
-        if max(took) > RERUN_S:
-            found.wrong.append(f"rerun after {max(took):.1f} s, the bound is {RERUN_S:g} s")
+def _rerun(took: Sequence[float], bound_s: float) -> Promise:
+    late = [seconds for seconds in took if seconds > bound_s]
+    broken = [f"one after {seconds:.1f} s" for seconds in late[:SHOWN]]
+    return Promise(f"rerun after a worker's death ≤ {bound_s:g} s", _described(took, "runs"), broken)
 
 
-def described(values: Sequence[float]) -> str:
-    """How many, median, 99th percentile, most."""
-    return (
-        f"{len(values):,} values, p50 {quantile(values, 0.5):.3f} s, p99 {quantile(values, 0.99):.3f} s, "
-        f"most {max(values):.3f} s"
-    )
+def _described(values: Sequence[float], of: str) -> str:
+    if not values:
+        return ""
+    _, p99, most = _figures(values)
+    return f"p99 {p99}, most {most} ({len(values):,} {of})"
 
 
-def quantile(values: Sequence[float], part: float) -> float:
-    """The smallest of the values that `part` of them do not exceed."""
-    ordered = sorted(values)
-    return ordered[max(0, min(len(ordered) - 1, round(part * len(ordered)) - 1))]
+def _figures(values: Sequence[float]) -> tuple[str, str, str]:
+    """Median, 99th percentile, most."""
+    return f"{quantile(values, 0.5):.3f} s", f"{quantile(values, 0.99):.2f} s", f"{max(values, default=0.0):.2f} s"
 
 
-async def database_epoch(url: str) -> tuple[datetime, float]:
-    """The database's time, and its seconds since 1970 at monotonic zero."""
-    async with worlds.rows_of(url) as rows:
-        asked = time.monotonic()
-        now: datetime = await rows.fetchval("SELECT clock_timestamp()")
-    return now, now.timestamp() - (asked + time.monotonic()) / 2
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    ruled = [head, tuple("-" * width for width in widths), *rows]
+    return [
+        "| " + " | ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)) + " |" for row in ruled
+    ]

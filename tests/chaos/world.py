@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ import asyncpg
 
 from horarium.embedded import EmbeddedCluster
 from tests.cluster import processes
+from tests.cluster.bad_line import BadLine
+from tests.gate import Gate
 
 SLOTS = 20
 CALL_S = 10.0
@@ -22,11 +24,12 @@ CALL_S = 10.0
 
 @dataclass
 class Node:
-    """A server at an address of its own."""
+    """A server at an address of its own. Other nodes reach it through a gate."""
 
     name: str
     port: int
     process: processes.Process
+    gate: Gate
 
     @property
     def url(self) -> str:
@@ -40,11 +43,12 @@ class Size:
     databases: int = 2
     nodes: int = 3
     workers: int = 20
+    lease_s: float = 15.0
 
 
 @dataclass
 class World:
-    """Everything that runs; `calm` is set while no fault is under way."""
+    """Everything that runs. `chance` chooses faults. The last worker speaks to its node over a line that can be made bad."""
 
     folder: Path
     size: Size
@@ -52,7 +56,8 @@ class World:
     clusters: list[EmbeddedCluster] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     workers: list[processes.Process] = field(default_factory=list)
-    calm: asyncio.Event = field(default_factory=asyncio.Event)
+    line: BadLine | None = None
+    held: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     @property
     def database_urls(self) -> list[str]:
@@ -69,24 +74,40 @@ class World:
             await asyncio.to_thread(cluster.start)
         await self._command("db", "init")
         for number in range(self.size.nodes):
-            port = processes.free_port()
-            arguments = ["serve", "--port", str(port), "--first-key-file", str(self.folder / "api_key")]
-            node = Node(f"node-{number}", port, self._process(f"node-{number}", *arguments))
-            self.nodes.append(node)
-            await self.start_node(node)
+            await self._start_node(f"node-{number}")
+        urls = [node.url for node in self.nodes]
+        self.line = await self.held.enter_async_context(BadLine.before(urls[-1], part=0.0))
         for number in range(self.size.workers):
-            urls = [node.url for node in self.nodes]
             first = number % len(urls)
-            worker = self._process(
-                f"worker-{number}",
-                *("worker", "tests.chaos.handlers:h", "--slots", str(SLOTS)),
-                HORARIUM_URL=",".join(urls[first:] + urls[:first]),
-                HORARIUM_API_KEY_FILE=str(self.folder / "api_key"),
-                CHAOS_FOLDER=str(self.folder),
-            )
-            self.workers.append(worker)
-            await worker.start()
-        self.calm.set()
+            is_last = number == self.size.workers - 1
+            self._make_worker(f"worker-{number}", [self.line.url] if is_last else urls[first:] + urls[:first])
+        await asyncio.gather(*(self.start_worker(worker) for worker in self.workers))
+
+    async def _start_node(self, name: str) -> None:
+        port = processes.free_port()
+        gate = await self.held.enter_async_context(Gate.before(f"http://127.0.0.1:{port}"))
+        arguments = ["serve", "--port", str(port), "--first-key-file", str(self.folder / "api_key")]
+        node = Node(
+            name,
+            port,
+            self._process(name, *arguments, HORARIUM_NODE_URL=gate.url, HORARIUM_LEASE=f"{self.size.lease_s:g}s"),
+            gate,
+        )
+        self.nodes.append(node)
+        await self.start_node(node)
+
+    def _make_worker(self, name: str, urls: list[str]) -> None:
+        arguments = ("worker", "tests.chaos.handlers:h", "--slots", str(SLOTS))
+        environment = {
+            "HORARIUM_URL": ",".join(urls),
+            "HORARIUM_API_KEY_FILE": str(self.folder / "api_key"),
+            "CHAOS_FOLDER": str(self.folder),
+        }
+        self.workers.append(self._process(name, *arguments, **environment))
+
+    async def start_worker(self, worker: processes.Process) -> None:
+        """Start a worker; returns when it asks for runs."""
+        await worker.start(b"slots, queues")
 
     async def start_node(self, node: Node) -> None:
         """Start a node, or start it again; returns when it answers."""
@@ -96,6 +117,7 @@ class World:
         """End everything."""
         for process in [*self.workers, *(node.process for node in self.nodes)]:
             await process.end()
+        await self.held.aclose()
         for cluster in self.clusters:
             await asyncio.to_thread(cluster.stop)
 
@@ -123,19 +145,24 @@ async def rows_of(url: str) -> AsyncIterator[asyncpg.Connection]:
 class Caller:
     """Asks the API of any node; what is not answered in time was not acknowledged."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, chance: random.Random) -> None:
         self._world = world
+        self._chance = chance
         self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=CALL_S))
 
-    async def call(self, method: str, path: str, body: Any = None, node: Node | None = None) -> tuple[int, Any]:
-        """Status and content; status 0 when there was no answer."""
-        asked = node or self._world.chance.choice(self._world.nodes)
+    async def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Status and content; status 0 when there was no answer. A node that takes no connections is passed over."""
+        nodes = self._chance.sample(self._world.nodes, len(self._world.nodes))
         headers = {"Authorization": f"Bearer {self._world.key}"}
-        try:
-            async with self._session.request(method, asked.url + path, json=body, headers=headers) as answer:
-                return answer.status, await answer.json() if answer.content_type.endswith("json") else None
-        except (aiohttp.ClientError, TimeoutError, ConnectionError):
-            return 0, None
+        for node in nodes:
+            try:
+                async with self._session.request(method, node.url + path, json=body, headers=headers) as answer:
+                    return answer.status, await answer.json() if answer.content_type.endswith("json") else None
+            except aiohttp.ClientConnectorError:
+                continue
+            except (aiohttp.ClientError, TimeoutError, ConnectionError):
+                return 0, None
+        return 0, None
 
     async def close(self) -> None:
         await self._session.close()
