@@ -28,6 +28,15 @@ async def minute(ctx: Any) -> str:
     return "done"
 
 
+@h.job("until-told")
+async def until_told(ctx: Any) -> str:
+    """Runs in its first attempt until somebody writes to the pipe `finish`; leaves a file for each start."""
+    (FOLDER / f"started-{ctx.attempt}").write_text(f"{ctx.run_id} {ctx.fencing_token} {os.getpid()}")
+    if ctx.attempt == 1:
+        await asyncio.to_thread((FOLDER / "finish").read_bytes)
+    return f"attempt {ctx.attempt}"
+
+
 @h.job("second-try")
 async def second_try(ctx: Any) -> str:
     """Fails in its first attempt."""
