@@ -17,6 +17,7 @@ from horarium.store.database import Database
 from tests.cluster import ledger, processes, waiting
 
 JOBS = 50
+RETRY = {"base_s": 0.5, "max_attempts": 10}
 
 Fault = Callable[[], Awaitable[None]]
 
@@ -32,7 +33,7 @@ class Client:
         self._task = asyncio.create_task(self._enqueue())
 
     async def _enqueue(self) -> None:
-        body = {"run_at": "now", "target": {"handler": "say"}, "payload": {"word": "hello"}}
+        body = {"run_at": "now", "target": {"handler": "say"}, "payload": {"word": "hello"}, "retry": RETRY}
         while not self._over.is_set():
             try:
                 made = await self._here.call("POST", "/v1/jobs", body)
@@ -65,7 +66,8 @@ async def survive(here: processes.Installation, fault: Fault) -> None:
 async def under_load(here: processes.Installation, jobs: int = JOBS) -> AsyncIterator[Client]:
     """A worker, every-second jobs, and a client; all of them under way."""
     await here.start_worker()
-    body = [{"name": f"tick-{n}", "schedule": "* * * * * *", "target": {"handler": "tick"}} for n in range(jobs)]
+    tick = {"schedule": "* * * * * *", "target": {"handler": "tick"}, "retry": RETRY}
+    body = [{"name": f"tick-{n}", **tick} for n in range(jobs)]
     await here.call("POST", "/v1/jobs:batch", body, expect=200)
     client = Client(here)
     try:
