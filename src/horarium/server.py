@@ -34,6 +34,7 @@ from horarium.services.cluster import Cluster
 from horarium.services.control_plane import ControlPlane, Timing
 from horarium.services.keys import Keys
 from horarium.services.mender import Mender
+from horarium.services.metrics import Metrics
 from horarium.services.registry import Node
 from horarium.services.resumer import Resumer
 from horarium.store.databases import Databases
@@ -154,7 +155,7 @@ def _application(
         keys=keys,
         inspector=services.inspector,
         cursor_secret=bytes.fromhex(facts["cursor_secret"]),
-        render_metrics=plane.metrics.render,
+        render_metrics=Metrics(metadata.version("horarium"), planes, plane.events).render,
         unready=cluster.unready,
         warnings=cluster.warnings,
         shards=shards,

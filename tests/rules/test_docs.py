@@ -23,7 +23,7 @@ from horarium.cli import main
 from horarium.domain import job_parsing
 from horarium.events import Events
 from horarium.protocol import messages
-from horarium.services import control_plane, registry
+from horarium.services import control_plane, metrics, registry
 from horarium.store.database import Database
 from tests.rules import pages, tree
 
@@ -212,8 +212,10 @@ def test_every_route_is_listed() -> None:
 
 def test_every_metric_is_listed() -> None:
     node = registry.Node("here-1", None, "0.0.0", "here", 1)
-    plane = control_plane.ControlPlane(Database("postgresql://nowhere"), node, Events(), control_plane.Timing())
-    emitted = set(re.findall(r"^# TYPE (horarium_\w+) ", plane.metrics.render().decode(), re.MULTILINE))
+    events = Events()
+    plane = control_plane.ControlPlane(Database("postgresql://nowhere"), node, events, control_plane.Timing())
+    rendered = metrics.Metrics("0.0.0", [plane], events).render().decode()
+    emitted = set(re.findall(r"^# TYPE (horarium_\w+) ", rendered, re.MULTILINE))
     page = (tree.DOCS / "reference" / "metrics.md").read_text("utf-8")
     assert set(re.findall(r"^\| `(horarium_\w+)` \|", page, re.MULTILINE)) == emitted
 

@@ -65,7 +65,6 @@ ELSEWHERE = {
     "services/leader.py": ("tests/services/test_*.py", "the memory that every duty is tested with"),
     "services/live_view.py": ("tests/services/test_inspector.py", "what of memory is shown"),
     "services/loop.py": ("tests/cluster/test_server_killed.py", "it carries every duty through faults"),
-    "services/metrics.py": ("tests/rules/test_docs.py", "each metric, against its page"),
     "services/pokes.py": ("tests/services/test_catalog*.py", "what the catalog tells the leader"),
     "services/registry.py": ("tests/cli/test_workers.py", "the list of workers of a real node"),
     "services/tally.py": ("tests/services/test_completer.py", "by the attempts that end"),

@@ -29,7 +29,6 @@ from horarium.services.dispatcher import Dispatcher
 from horarium.services.leader import Leader
 from horarium.services.live_view import LeaderView
 from horarium.services.loop import Loop, Step
-from horarium.services.metrics import Metrics
 from horarium.services.pruner import Pruner
 from horarium.services.reaper import Reaper
 from horarium.services.rearmer import Rearmer
@@ -83,7 +82,6 @@ class ControlPlane:
         self.registry = Registry(database, self.leader, node)
         self.tally = Tally(database, self.leader)
         self.watch = Watch(database, self.leader, events, timing.snapshot_alarm)
-        self.metrics = Metrics(node.version, self.leader, self.registry, self.dispatcher, self.tally, self.watch)
         self.view = LeaderView(self.leader)
         self._loops = {
             name: Loop(name, step, events)
@@ -179,7 +177,6 @@ class ControlPlane:
         self.dispatcher.refuse = self.completer.refuse
         self.reaper.on_silent = self.dispatcher.dismiss
         self.completer.on_ended = self.tally.ended
-        self.metrics.listen_to(self.events)
 
     async def _writes_end(self) -> None:
         """Wait until what is being written now has ended, so that the next leader of a shard loads it as it is.

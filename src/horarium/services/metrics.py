@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -21,6 +22,7 @@ from prometheus_client.registry import Collector
 
 from horarium.clock import DatabaseClock
 from horarium.events import Event, Events, Name
+from horarium.services import tally as tallies
 from horarium.services.dispatcher import Dispatcher
 from horarium.services.leader import Leader
 from horarium.services.registry import Registry
@@ -44,26 +46,27 @@ COUNTED = {
 }
 
 
-class Metrics(Collector):
-    """Listens to events, and describes one node to Prometheus."""
+class Plane(Protocol):
+    """The duties of a node in one database, as far as they have figures."""
 
-    def __init__(
-        self, version: str, leader: Leader, registry: Registry, dispatcher: Dispatcher, tally: Tally, watch: Watch
-    ) -> None:
+    leader: Leader
+    registry: Registry
+    dispatcher: Dispatcher
+    tally: Tally
+    watch: Watch
+
+
+class Metrics(Collector):
+    """Listens to events, and describes one node to Prometheus: what it does in all databases, added up."""
+
+    def __init__(self, version: str, planes: Sequence[Plane], events: Events) -> None:
         self._version = version
-        self._leader = leader
-        self._workers = registry
-        self._dispatcher = dispatcher
-        self._tally = tally
-        self._watch = watch
+        self._planes = planes
         self._events: Counter[Name] = Counter()
         self._skips: Counter[str] = Counter()
         self._started = time.time()
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
-
-    def listen_to(self, events: Events) -> None:
-        """Count events from now on."""
         events.listen(self._count)
 
     def render(self) -> bytes:
@@ -89,7 +92,10 @@ class Metrics(Collector):
 
     def _outcomes(self) -> Iterator[Family]:
         runs = CounterMetricFamily("horarium_runs", "Attempts that ended, by outcome.", labels=["queue", "outcome"])
-        for (queue, outcome), count in list(self._tally.outcomes.items()):
+        outcomes: Counter[tuple[str, str]] = Counter()
+        for plane in self._planes:
+            outcomes.update(dict(plane.tally.outcomes))
+        for (queue, outcome), count in outcomes.items():
             runs.add_metric([queue, outcome], count)
         yield runs
         skips = CounterMetricFamily("horarium_skips", "Ticks that did not become a run, by reason.", labels=["reason"])
@@ -104,7 +110,7 @@ class Metrics(Collector):
         duration = HistogramMetricFamily(
             "horarium_run_duration_seconds", "From the hand-out to the report, by attempt.", labels=["queue"]
         )
-        for queue, ended in list(self._tally.by_queue.items()):
+        for queue, ended in tallies.by_queue(plane.tally for plane in self._planes).items():
             lag.add_metric([queue], _cumulative(ended.lag_ms), ended.lag_sum)
             duration.add_metric([queue], _cumulative(ended.duration_ms), ended.duration_sum)
         yield lag
@@ -115,15 +121,16 @@ class Metrics(Collector):
         oldest = GaugeMetricFamily(
             "horarium_oldest_due_seconds", "How long the oldest due run has waited.", labels=["queue"]
         )
-        now = self._leader.clock.time()
         totals: Counter[tuple[str, str]] = Counter()
         waits: dict[str, float] = {}
-        for (queue, _), found in self._leader.ready.depths().items():
-            totals[queue, "scheduled"] += found.scheduled
-            totals[queue, "queued"] += found.queued
-            totals[queue, "running"] += found.running
-            if found.oldest is not None:
-                waits[queue] = max(waits.get(queue, 0.0), now - found.oldest)
+        for leader in (plane.leader for plane in self._planes):
+            now = leader.clock.time()
+            for (queue, _), found in leader.ready.depths().items():
+                totals[queue, "scheduled"] += found.scheduled
+                totals[queue, "queued"] += found.queued
+                totals[queue, "running"] += found.running
+                if found.oldest is not None:
+                    waits[queue] = max(waits.get(queue, 0.0), now - found.oldest)
         for (queue, state), count in totals.items():
             depth.add_metric([queue, state], count)
         for queue, seconds in waits.items():
@@ -134,28 +141,42 @@ class Metrics(Collector):
     def _node(self) -> Iterator[Family]:
         letters = GaugeMetricFamily("horarium_dead_letters", "Open dead letters by queue.", labels=["queue"])
         by_queue: Counter[str] = Counter()
-        for (_, queue), count in self._watch.dead_letters.items():
-            by_queue[queue] += count
+        for plane in self._planes:
+            for (_, queue), count in plane.watch.dead_letters.items():
+                by_queue[queue] += count
         for queue, count in by_queue.items():
             letters.add_metric([queue], count)
         yield letters
-        leader = self._leader
-        yield GaugeMetricFamily("horarium_workers", "Workers that this node hears.", len(self._workers.workers))
-        yield GaugeMetricFamily("horarium_idle_requests", "Requests of workers that wait.", self._dispatcher.waiting())
-        yield GaugeMetricFamily("horarium_shards_led", "Shards that this node leads.", len(leader.terms))
-        yield GaugeMetricFamily("horarium_live_runs", "Live runs in memory.", len(leader.ready))
-        yield GaugeMetricFamily("horarium_running_runs", "Runs that are leased to workers.", len(leader.ready.leases))
-        yield GaugeMetricFamily(
-            "horarium_timers_overdue", "Timers more than 5 s overdue, counted to 10,000.", self._watch.overdue_timers
-        )
-        yield GaugeMetricFamily(
-            "horarium_oldest_snapshot_seconds",
-            "Age of the oldest transaction that keeps vacuum from its work.",
-            self._watch.oldest_snapshot_s,
-        )
-        if isinstance(leader.clock, DatabaseClock):
+        leaders, watches = [plane.leader for plane in self._planes], [plane.watch for plane in self._planes]
+        workers = {name for plane in self._planes for name in plane.registry.workers}
+        # Requests wait for the runs of all databases at once, and are counted once.
+        waiting = self._planes[0].dispatcher.waiting()
+        for name, text, value in (
+            ("horarium_workers", "Workers that this node hears.", len(workers)),
+            ("horarium_idle_requests", "Requests of workers that wait.", waiting),
+            ("horarium_shards_led", "Shards that this node leads.", sum(len(each.terms) for each in leaders)),
+            ("horarium_live_runs", "Live runs in memory.", sum(len(each.ready) for each in leaders)),
+            (
+                "horarium_running_runs",
+                "Runs that are leased to workers.",
+                sum(len(each.ready.leases) for each in leaders),
+            ),
+            (
+                "horarium_timers_overdue",
+                "Timers more than 5 s overdue, counted to 10,000.",
+                sum(each.overdue_timers for each in watches),
+            ),
+            (
+                "horarium_oldest_snapshot_seconds",
+                "Age of the oldest transaction that keeps vacuum from its work.",
+                max(each.oldest_snapshot_s for each in watches),
+            ),
+        ):
+            yield GaugeMetricFamily(name, text, value)
+        skews = [each.clock.skew() for each in leaders if isinstance(each.clock, DatabaseClock)]
+        if skews:
             yield GaugeMetricFamily(
-                "horarium_clock_skew_seconds", "This machine's clock minus the database's.", leader.clock.skew()
+                "horarium_clock_skew_seconds", "This machine's clock minus the database's.", max(skews, key=abs)
             )
 
 

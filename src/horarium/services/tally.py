@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -102,6 +102,15 @@ class Tally:
 def bucket_of(seconds: float) -> int:
     """The bucket of a duration: i where 2^(i−1) ms < duration ≤ 2^i ms."""
     return bisect_left(BOUNDS_S, seconds)
+
+
+def by_queue(counted: Iterable[Tally]) -> dict[str, Count]:
+    """What several have counted since the process started, added up by queue."""
+    total: dict[str, Count] = {}
+    for tally in counted:
+        for queue, count in list(tally.by_queue.items()):
+            _merge(total.setdefault(queue, Count()), count)
+    return total
 
 
 def _row(key: Key, count: Count) -> rollups.RollupRow:
