@@ -87,9 +87,7 @@ class Heartbeat:
             return False
         self.expect(answer.lease_s)
         for attempt in apply(answer, held, request, sent_at):
-            if (
-                attempt.stop is attempts.Stop.LOST and not attempt.ended
-            ):  # one whose result was just placed is not missed
+            if attempt.stop is attempts.Stop.LOST and not attempt.ended:  # else its result was just placed
                 _log.warning("run %s: the lease was lost, the run is not this worker's any more", attempt.lease.run_id)
             self._tell(attempt)
         self._give_up_lapsed(held)
