@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from horarium import clock as clocks
@@ -74,7 +75,7 @@ def test_figures_of_several_databases_are_added_up() -> None:
     assert found["horarium_live_runs"] == 5
     assert found["horarium_runs_total mail succeeded"] == 5
     assert found["horarium_start_lag_seconds_count mail"] == 5
-    assert found["horarium_start_lag_seconds_sum mail"] == 0.015
+    assert found["horarium_start_lag_seconds_sum mail"] == pytest.approx(0.015)
     assert found["horarium_queue_depth mail scheduled"] == 5
     assert found["horarium_dead_letters mail"] == 5
     assert found["horarium_oldest_snapshot_seconds"] == 3
