@@ -15,7 +15,7 @@ from tests.chaos.watch import Watch
 
 FIRE_GAP_S = 5.0
 RERUN_AFTER_LEASE_S = 2.0
-AFTER_S = 10.0  # how long a fault is looked for in what came due after it
+BEFORE_S, AFTER_S = 1.0, 10.0  # what came due so long before and after a fault may be late because of it
 QUIET = "none"
 
 
@@ -46,7 +46,7 @@ def by_fault(ended: Iterable[Ended], happened: Sequence[Happened], epoch: float)
     found: dict[str, list[float]] = defaultdict(list)
     starts = [*(fault.at for fault in happened[1:]), float("inf")]
     windows = [
-        (fault.at + epoch, min(fault.healed_at + AFTER_S, next_at) + epoch, fault.kind)
+        (fault.at - BEFORE_S + epoch, min(fault.healed_at + AFTER_S, next_at) + epoch, fault.kind)
         for fault, next_at in zip(happened, starts, strict=True)
     ]
     for row in ended:
