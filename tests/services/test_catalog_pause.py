@@ -276,6 +276,36 @@ async def test_a_new_schedule_in_a_pause_parts_it(at_work: World) -> None:
     assert await at_work.next_time(made) == NOON + timedelta(minutes=30)
 
 
+async def test_a_new_schedule_in_a_pause_leaves_a_tick_that_was_cancelled_ahead_alone(at_work: World) -> None:
+    """Found by the simulation: the books called the cancelled tick one that nobody had asked for."""
+    made = await at_work.create(schedule="*/5 * * * * *")
+    await at_work.fire()
+    await at_work.canceller.cancel(WHO, (await at_work.rows("runs", made))[-1]["id"])
+    await at_work.catalog.pause(WHO, made.id)
+    await at_work.patch(made, schedule="*/7 * * * *")
+    at_work.later(minutes=1)
+    await at_work.catalog.resume(WHO, made.id)
+
+
+async def test_ticks_written_down_before_the_clock_was_set_back_do_not_run_after_all(at_work: World) -> None:
+    """Found by the simulation (rule M4): a tick was a skip of the pause, and a run."""
+    made = await at_work.create(schedule="* * * * *")
+    at_work.later(minutes=10)
+    await at_work.catalog.pause(WHO, made.id)
+    at_work.later(minutes=-8)
+    await at_work.catalog.resume(WHO, made.id)
+    assert await at_work.next_time(made) == NOON + timedelta(minutes=11)
+
+
+async def test_a_pause_from_before_the_clock_was_set_back_by_days_is_not_waited_for(at_work: World) -> None:
+    at_work.later(days=5)
+    made = await at_work.create(schedule="* * * * *")
+    await at_work.catalog.pause(WHO, made.id)
+    at_work.later(days=-5)
+    await at_work.catalog.resume(WHO, made.id)
+    assert await at_work.next_time(made) == NOON + timedelta(minutes=1)
+
+
 async def test_a_one_off_that_is_moved_in_a_pause_waits_for_the_resume(at_work: World) -> None:
     made = await at_work.create(run_in_s=60)
     await at_work.catalog.pause(WHO, made.id)

@@ -85,7 +85,7 @@ async def _retime(
 ) -> job.Job:
     """Plan anew from now (rule E2)."""
     if edited.status is JobStatus.PAUSED:
-        await past_schedules.end(connection, held.job, now)
+        await past_schedules.end(connection, held.job, now, await jobs.handled_ahead(connection, edited.id, now))
         return await _retime_paused(connection, held.job, edited, now)
     retracted = await runs.retract(connection, [edited.id], now)
     effects.removed += [tick.id for tick in retracted]

@@ -157,10 +157,21 @@ async def _decide(
     if job.is_one_off(held.spec):
         return _decide_one_off(held, active, now, catch_up)
     handled = await jobs.handled_ahead(connection, held.id, now)
-    following = arming.next_tick(active, max(now, handled or now))
+    following = arming.next_tick(active, max(now, handled or now, await _settled_ahead(connection, held, now)))
     if following is None:
         active = dataclasses.replace(active, status=JobStatus.FINISHED)
     return _Resumed(active, catching_up.amends(held, now, catch_up), following)
+
+
+async def _settled_ahead(connection: asyncpg.Connection, held: job.Job, now: datetime) -> datetime:
+    """Up to when ticks were written down before the clock was set back; now, where it was not, or by too much (rule M4)."""
+    settled = held.pause.settled_until if held.pause is not None else None
+    if settled is None or settled <= now:
+        return now
+    if settled - now <= firing.CLOCK_STEP:
+        return settled
+    await past_schedules.leave_open(connection, [past_schedules.Unknown(held.id, held.shard, now, settled)])
+    return now
 
 
 def _decide_one_off(held: job.Job, active: job.Job, now: datetime, catch_up: CatchUp | None) -> _Resumed:
