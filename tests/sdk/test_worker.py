@@ -213,11 +213,11 @@ async def test_many_slots_are_asked_for_in_batches_side_by_side(peer: peers.Peer
     @h.job("noop")
     async def noop(ctx: Context) -> None: ...
 
-    async with peers.working(peer, carriers(h), slots=600):
+    async with peers.working(peer, carriers(h), slots=1_200):
         await peer.until(lambda: len(peer.requests) >= 2)
         ids = await peer.offer("noop", *[{}] * 1000)
         await peer.until(lambda: len(peer.results) == 1000)
-    assert [request.slots for request in peer.requests[:2]] == [250, 250]
+    assert [request.slots for request in peer.requests[:2]] == [500, 500]
     assert set(peer.results) == set(ids)
     assert max(len(report) for report in peer.reports) > 50
 
