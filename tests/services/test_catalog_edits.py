@@ -232,6 +232,18 @@ async def test_a_one_off_can_be_moved(at_work: World) -> None:
     assert await at_work.run_times(made) == [NOON]
 
 
+async def test_a_one_off_at_the_very_time_of_a_tick_that_has_ended_is_not_run_again(at_work: World) -> None:
+    """Found by the simulation (rule I1): a run that somebody had cancelled came back under its id."""
+    made = await at_work.create(schedule="*/5 * * * * *")
+    await at_work.fire()
+    (tick, *_) = await at_work.rows("runs", made)
+    await at_work.canceller.cancel(WHO, tick["id"])
+    at_work.later(seconds=30)
+    await at_work.patch(made, schedule=None, run_at=tick["scheduled_for"].isoformat())
+    assert tick["id"] not in [run["id"] for run in await at_work.rows("runs", made)]
+    assert (await at_work.view(made)).job.spec.run_at == tick["scheduled_for"]
+
+
 async def test_a_one_off_made_ahead_of_its_time_can_be_moved(at_work: World) -> None:
     made = await at_work.create(run_in_s=5)
     await at_work.fire()

@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 
 import asyncpg
 
-from horarium.domain import firing, job, schedule
+from horarium.domain import firing, ids, job, schedule
 from horarium.domain.states import WAITING, JobStatus, Trigger
 from horarium.services import arming, overdue
 from horarium.services.holding import Held
-from horarium.store import jobs, past_schedules, runs, skips, timers
+from horarium.store import jobs, manual, past_schedules, runs, skips, timers
 
 _MICROSECOND = timedelta(microseconds=1)
 _SNAPSHOT = ("payload", "target", "retry", "timeout_s")
@@ -92,7 +92,7 @@ async def _retime(
     await _judge_delayed(connection, held, edited, pending, now, effects)
     handled = await jobs.handled_ahead(connection, edited.id, now)
     await past_schedules.end(connection, held.job, now, handled)
-    tick = _first_tick(held.job, edited, max(now, handled or now))
+    tick = await _first_tick(connection, held.job, edited, max(now, handled or now))
     if tick is None:
         return await _end(connection, edited)
     _arm(edited, tick, now, effects)
@@ -134,10 +134,18 @@ def _has(planned: schedule.Schedule, nominal: datetime) -> bool:
     return schedule.next_fire(planned, nominal - _MICROSECOND) == nominal
 
 
-def _first_tick(old: job.Job, edited: job.Job, after: datetime) -> firing.Tick | None:
-    """The first occurrence of the new schedule: later than now, and than ticks ahead that are claimed or cancelled."""
+async def _first_tick(
+    connection: asyncpg.Connection, old: job.Job, edited: job.Job, after: datetime
+) -> firing.Tick | None:
+    """The first occurrence of the new schedule: later than now, and than ticks ahead that are claimed or cancelled.
+
+    A one-off may have been given the very time of a tick that has ended: that one has its run, and gets no second (rule I1).
+    """
     run_at = edited.spec.run_at
     if run_at is not None and run_at != old.spec.run_at:
+        run_id = ids.tick_run_id(edited.id, edited.shard, run_at)
+        if await manual.final_state(connection, edited.tenant_id, run_id) is not None:
+            return None
         return arming.tick_at(edited.id, job.schedule_of(edited.spec, edited.anchor_at), run_at)
     return arming.next_tick(edited, after)
 
