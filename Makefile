@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 ARGS ?=
 MINUTES ?= 20
 SEED ?=
+SEEDS ?= 200
+FROM ?= 0
 
 # Locked installs only: everything that runs here is named, with hashes, in requirements/dev.txt.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -15,7 +17,7 @@ EDITABLE := $(VENV)/.project-installed
 CODE := src tests $(wildcard benchmarks examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev test check bench bench-full peers lock lock-peers chaos
+.PHONY: help setup dev test check bench bench-full peers lock lock-peers chaos simulate
 .NOTPARALLEL:
 
 help: ## show this list
@@ -44,6 +46,9 @@ bench-full: setup ## every benchmark in its full form: hours
 
 peers: setup ## install the systems that benchmarks/peers compares with (ARGS="--only oban celery" names some)
 	@$(BIN)/python -m benchmarks.peers --install $(ARGS)
+
+simulate: setup ## the whole control plane on a simulated clock, network and store (SEEDS=200 FROM=0 ARGS="--seed 17 --trace")
+	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --from $(FROM) $(ARGS)
 
 chaos: setup ## faults at random on nodes, databases and workers under load (MINUTES=20 SEED=7 ARGS="--every 20")
 	@$(BIN)/python -m tests.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)

@@ -1,0 +1,15 @@
+"""Seeds by what they once found. Each fault was fixed; put back, it is found again (`test_faults`)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation import faults
+from tests.simulation.faults import Planted
+from tests.simulation.test_simulation import played
+
+
+@pytest.mark.parametrize("found", faults.FOUND, ids=lambda found: found.what)
+def test_what_was_found_is_gone(found: Planted) -> None:
+    told = played("--seed", str(found.seed))
+    assert told.returncode == 0, told.stdout + told.stderr
