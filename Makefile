@@ -17,7 +17,7 @@ EDITABLE := $(VENV)/.project-installed
 CODE := src tests $(wildcard benchmarks examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev test check bench bench-full peers lock lock-peers chaos simulate
+.PHONY: help setup dev test check bench bench-full peers lock lock-peers chaos simulate simulate-faults
 .NOTPARALLEL:
 
 help: ## show this list
@@ -49,6 +49,9 @@ peers: setup ## install the systems that benchmarks/peers compares with (ARGS="-
 
 simulate: setup ## the whole control plane on a simulated clock, network and store (SEEDS=200 FROM=0 ARGS="--seed 17 --trace")
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --from $(FROM) $(ARGS)
+
+simulate-faults: setup ## plant the faults that the simulation is known to find, one by one: some of them take minutes
+	@$(BIN)/python -m pytest -n 2 tests/simulation/planted_faults.py
 
 chaos: setup ## faults at random on nodes, databases and workers under load (MINUTES=20 SEED=7 ARGS="--every 20")
 	@$(BIN)/python -m tests.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)

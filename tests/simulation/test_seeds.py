@@ -1,4 +1,4 @@
-"""Seeds by what they once found. Each fault was fixed; put back, it is found again (`test_faults`)."""
+"""Seeds by what they once found. Each fault was fixed; put back, it is found again (`planted_faults`)."""
 
 from __future__ import annotations
 

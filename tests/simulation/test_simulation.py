@@ -1,4 +1,4 @@
-"""Two hundred seeds keep every promise. `make simulate SEEDS=10000` plays more of them."""
+"""A hundred seeds keep every promise. `make simulate SEEDS=10000` plays more of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-SEEDS = 200
+SEEDS = 100
 AT_ONCE = 25
 
 

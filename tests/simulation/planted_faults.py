@@ -1,4 +1,7 @@
-"""What the simulation finds: each fault that is planted breaks a promise within some seeds."""
+"""What the simulation finds: each fault that is planted breaks a promise within some seeds.
+
+Too long for every day: `make simulate-faults`, after a change of the simulation.
+"""
 
 from __future__ import annotations
 
