@@ -16,8 +16,16 @@ from tests.cli.story import read
 
 Cli = Callable[..., Result]
 
-# An hourly job that was made two days ago, its timer, and a leader.
+# An hourly job that was made two days ago, its timer, and a leader. Ticks are judged since history is kept: without days of its own
+# it is kept since ever, whatever time of the day it is.
 _JOB = """
+DO $$
+DECLARE day regclass;
+BEGIN
+    FOR day IN SELECT inhrelid FROM pg_inherits WHERE inhparent = 'horarium.history'::regclass
+                                                  AND inhrelid <> 'horarium.history_default'::regclass
+    LOOP EXECUTE 'DROP TABLE ' || day; END LOOP;
+END $$;
 INSERT INTO jobs (id, shard, target, name, schedule, created_at)
 VALUES ('01900000-0000-7003-8000-000000000001', 3, '{"handler": "w"}', 'hourly', '0 * * * *', now() - interval '2 days');
 INSERT INTO timers (job_id, shard, scheduled_for, due_at, priority, job_version, tenant_id, queue, target_key, schedule_key)
