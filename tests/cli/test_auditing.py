@@ -16,8 +16,8 @@ from tests.cli.story import read
 
 Cli = Callable[..., Result]
 
-# An hourly job that was made two days ago, its timer, and a leader. Ticks are judged since history is kept: without days of its own
-# it is kept since ever, whatever time of the day it is.
+# An hourly job that was made two days ago, its timer, and a leader. Ticks are judged since history is kept: without days of its
+# own it is kept since ever, whatever time of the day it is.
 _JOB = """
 DO $$
 DECLARE day regclass;
