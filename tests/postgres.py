@@ -152,7 +152,10 @@ class Server:
         """`kill -9` of the postmaster; wait until all of its processes are gone, as its next start would."""
         if self._process is None:
             return
-        children = [os.pidfd_open(pid) for pid in children_of(self.pid)]
+        children = []
+        for pid in children_of(self.pid):
+            with contextlib.suppress(ProcessLookupError):  # a backend that ended by itself meanwhile
+                children.append(os.pidfd_open(pid))
         self._process.send(signal.SIGKILL)
         self._process.ended.wait()
         self._process = None
