@@ -218,6 +218,19 @@ async def test_a_one_off_whose_time_has_not_come_goes_on_waiting(at_work: World)
     assert await at_work.next_time(made) == NOON + timedelta(hours=2)
 
 
+async def test_a_one_off_that_was_cancelled_ahead_of_its_time_does_not_come_back(at_work: World) -> None:
+    """Found by the simulation (rule I1). That it can be paused at all takes another run of it, made by hand."""
+    made = await at_work.create(run_in_s=8)
+    await at_work.fire()
+    (tick,) = await at_work.rows("runs", made)
+    await at_work.manual.run_now(WHO, made.id)
+    await at_work.canceller.cancel(WHO, tick["id"])
+    await at_work.catalog.pause(WHO, made.id)
+    await at_work.catalog.resume(WHO, made.id)
+    assert await at_work.timer(made) is None
+    assert tick["id"] not in [run["id"] for run in await at_work.rows("runs", made)]
+
+
 async def test_a_one_off_that_ran_before_the_resume_does_not_run_again(at_work: World) -> None:
     made = await at_work.create(run_at="now")
     (run,) = await at_work.rows("runs", made)

@@ -154,9 +154,9 @@ async def _decide(
     connection: asyncpg.Connection, held: job.Job, who: job.Actor, now: datetime, catch_up: CatchUp | None
 ) -> _Resumed:
     active = dataclasses.replace(_touched(held, who, now), status=JobStatus.ACTIVE, status_reason=None, pause=None)
-    if job.is_one_off(held.spec):
-        return _decide_one_off(held, active, now, catch_up)
     handled = await jobs.handled_ahead(connection, held.id, now)
+    if job.is_one_off(held.spec):
+        return _decide_one_off(held, active, now, catch_up, handled)
     following = arming.next_tick(active, max(now, handled or now, await _settled_ahead(connection, held, now)))
     if following is None:
         active = dataclasses.replace(active, status=JobStatus.FINISHED)
@@ -174,10 +174,17 @@ async def _settled_ahead(connection: asyncpg.Connection, held: job.Job, now: dat
     return now
 
 
-def _decide_one_off(held: job.Job, active: job.Job, now: datetime, catch_up: CatchUp | None) -> _Resumed:
-    """Rule P4: a one-off whose time passed in the pause runs at once, or ends as skipped if that is asked for."""
+def _decide_one_off(
+    held: job.Job, active: job.Job, now: datetime, catch_up: CatchUp | None, handled: datetime | None
+) -> _Resumed:
+    """Rule P4: a one-off whose time passed in the pause runs at once, or ends as skipped if that is asked for.
+
+    One whose run was begun or cancelled ahead of its time (`handled`) has no other (rule I1).
+    """
     run_at = held.spec.run_at
     if run_at is not None and run_at > now:
+        if handled is not None and handled >= run_at:
+            return _Resumed(active)
         tick = arming.tick_at(held.id, job.schedule_of(held.spec, held.anchor_at), run_at)
         return _Resumed(active, next=tick)
     if run_at is None or not catching_up.passed_in_pause(held, now):
