@@ -55,10 +55,20 @@ class Size:
     workers: int = 3
 
 
+@dataclass(frozen=True)
+class Focus:
+    """What a seed does not draw for itself: the kinds of trouble, and how often people and troubles come, in seconds."""
+
+    troubles: tuple[str, ...] | None = None
+    trouble_every_s: float | None = None
+    people_every_s: float | None = None
+
+
 class Story:
     """A cluster and what befalls it."""
 
-    def __init__(self, seed: int, size: Size, *, trace: bool = False) -> None:
+    def __init__(self, seed: int, size: Size, focus: Focus | None = None, *, trace: bool = False) -> None:
+        self._focus = focus or Focus()
         self.told = Told(seed)
         self._size = size
         self._trace = trace
@@ -102,8 +112,8 @@ class Story:
         until = self._loop.time() + self._size.troubled_s
         await asyncio.gather(
             self._define(),
-            self.troubles.happen(until, pause_s=self._chance.one_of((1.0, 3.0, 8.0))),
-            self.people.meddle(until, pause_s=self._chance.one_of((0.3, 1.0, 4.0))),
+            self.troubles.happen(until, self._focus.trouble_every_s or self._chance.one_of((1.0, 3.0, 8.0))),
+            self.people.meddle(until, self._focus.people_every_s or self._chance.one_of((0.3, 1.0, 4.0))),
         )
         await self._heal()
         self.told.wrong += await self._judge()
@@ -135,9 +145,9 @@ class Story:
             for number in range(1, chance.integer(1, size.workers) + 1)
         ]
         self.people = People(self.nodes, self.network, self.server, chance, self.tell)
-        self.troubles = Troubles(
-            self.host, self.nodes, self.workers, self.network, self.weather, chance, self.tell
-        )  # fmt: skip
+        self.troubles = Troubles(self.host, self.nodes, self.workers, self.network, self.weather, chance, self.tell)
+        if self._focus.troubles is not None:
+            self.troubles.draw(self._focus.troubles)
 
     async def _define(self) -> None:
         await self.people.define(self._chance.integer(1, self._size.jobs))
@@ -193,9 +203,9 @@ class Story:
             yield from (*each.past, each.process)
 
 
-def play(seed: int, size: Size | None = None, *, trace: bool = False) -> Told:
+def play(seed: int, focus: Focus | None = None, *, trace: bool = False) -> Told:
     """Play one seed."""
-    return Story(seed, size or Size(), trace=trace).play()
+    return Story(seed, Size(), focus, trace=trace).play()
 
 
 class _collected:  # noqa: N801 - reads as a word in a with statement

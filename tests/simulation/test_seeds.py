@@ -6,10 +6,10 @@ import pytest
 
 from tests.simulation import faults
 from tests.simulation.faults import Planted
-from tests.simulation.test_simulation import played
+from tests.simulation.story import play
 
 
 @pytest.mark.parametrize("found", faults.FOUND, ids=lambda found: found.what)
 def test_what_was_found_is_gone(found: Planted) -> None:
-    told = played("--seed", str(found.seed))
-    assert told.returncode == 0, told.stdout + told.stderr
+    told = play(found.seed, found.focus)
+    assert not told.wrong, "\n".join([*told.lines, *told.wrong])

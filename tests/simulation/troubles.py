@@ -36,7 +36,7 @@ class Troubles:
         self._weather = weather
         self._chance = chance
         self._tell = tell
-        every: dict[str, Trouble] = {
+        self._every: dict[str, Trouble] = {
             "crash of a node": self._crash_node,
             "freeze of a node": self._freeze_node,
             "restart of a node": self._restart_node,
@@ -50,8 +50,13 @@ class Troubles:
             "two leaders": self._two_leaders,
             "cut in the network": self._cut_network,
         }
-        self.drawn = {name: work for name, work in every.items() if chance.happens(0.35)}
+        self.drawn: dict[str, Trouble] = {}
+        self.draw([name for name in self._every if chance.happens(0.35)])
         self._draw_weather()
+
+    def draw(self, names: Sequence[str]) -> None:
+        """These kinds of trouble come, and no others."""
+        self.drawn = {name: self._every[name] for name in names}
 
     def _draw_weather(self) -> None:
         for name in self._weather.__dataclass_fields__:

@@ -31,8 +31,14 @@ def of_the_rows(server: Server, watch: Watch, workers: Sequence[SimulatedWorker]
 
 def _unfinished(server: Server) -> Iterator[str]:
     """Promise 2, and that it is kept in time."""
+    held_up = {
+        row["job_id"]
+        for row in server.tables["runs"].values()
+        if row["fencing_token"] and row["state"] == "waiting" and row["ready_at"] > server.now() + YOUNG
+    }
     for row in server.tables["runs"].values():
-        if row["ready_at"] < server.now() - YOUNG:
+        # Behind a retry of when the clock was hours ahead the job's overlap rule holds the others: that one counts as begun.
+        if row["ready_at"] < server.now() - YOUNG and row["job_id"] not in held_up:
             overlap = server.tables["jobs"][row["job_id"]]["overlap"]
             yield (
                 f"run {row['id']} is {row['state']} still, attempt {row['attempt']}, ready at {row['ready_at']}, "
