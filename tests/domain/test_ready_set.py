@@ -246,8 +246,8 @@ class Memory(RuleBasedStateMachine):
     def _in_lanes(self) -> Iterator[LiveRun]:
         for queue in self.ready._lanes._queues.values():
             for lane in queue.lanes.values():
-                for heap in lane.by_target.values():
-                    yield from (run for _, _, run in heap)
+                for line in lane.by_target.values():
+                    yield from (run for _, _, run in (*line._in_order, *line._others))
 
     def _in_wheels(self) -> Iterator[LiveRun]:
         for wheel in (self.ready._wheel, self.ready._punctual):

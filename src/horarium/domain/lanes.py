@@ -51,47 +51,117 @@ def order_of(run: LiveRun) -> float:
 Entry = tuple[float, int, LiveRun]
 
 
+class Line:
+    """The ready runs of one target in a lane, in their order.
+
+    Runs mostly become ready in that order, so each goes to the end of a queue; the few that do not, as those of a higher
+    priority, stand in a heap beside it.
+    """
+
+    __slots__ = ("_in_order", "_others")
+
+    def __init__(self) -> None:
+        self._in_order: deque[Entry] = deque()
+        self._others: list[Entry] = []
+
+    def __len__(self) -> int:
+        return len(self._in_order) + len(self._others)
+
+    def push(self, run: LiveRun) -> None:
+        entry = (order_of(run), next(_sequence), run)
+        if not self._in_order or self._in_order[-1][0] <= entry[0]:
+            self._in_order.append(entry)
+        else:
+            heapq.heappush(self._others, entry)
+
+    def head(self) -> Entry | None:
+        """The first run; what is stale before it is cleared away."""
+        in_order, others = self._in_order, self._others
+        while in_order and in_order[0][2].phase is not Phase.LANE:
+            in_order.popleft()
+        while others and others[0][2].phase is not Phase.LANE:
+            heapq.heappop(others)
+        if others and (not in_order or others[0] < in_order[0]):
+            return others[0]
+        return in_order[0] if in_order else None
+
+    def pop(self) -> LiveRun:
+        """Take the run that `head` gave."""
+        if self._others and (not self._in_order or self._others[0] < self._in_order[0]):
+            return heapq.heappop(self._others)[2]
+        return self._in_order.popleft()[2]
+
+    def take(self, limit: int) -> list[LiveRun]:
+        """The next runs, at most `limit`."""
+        taken: list[LiveRun] = []
+        in_order, left = self._in_order, limit
+        while left and self._others and self.head() is not None:
+            taken.append(self.pop())
+            left -= 1
+        while left and in_order:
+            run = in_order.popleft()[2]
+            if run.phase is Phase.LANE:
+                taken.append(run)
+                left -= 1
+        return taken
+
+
 @dataclass(slots=True)
 class Lane:
     """The ready runs of one tenant in one queue, apart by target so that a worker never wades through what it cannot run."""
 
-    by_target: dict[str, list[Entry]] = field(default_factory=dict)
+    by_target: dict[str, Line] = field(default_factory=dict)
     deficit: float = 0.0
 
     def push(self, run: LiveRun) -> None:
-        heap = self.by_target.get(run.target_key)
-        if heap is None:
-            heap = self.by_target[run.target_key] = []
-        heapq.heappush(heap, (order_of(run), next(_sequence), run))
+        line = self.by_target.get(run.target_key)
+        if line is None:
+            line = self.by_target[run.target_key] = Line()
+        line.push(run)
 
     def heads(self, accepts: Callable[[str], bool]) -> list[tuple[float, int, str]]:
-        """The first run of each target that is accepted, as a heap; what is stale or empty is cleared away."""
+        """The first run of each target that is accepted, as a heap; lines that are empty are cleared away."""
         found = []
         for target in list(self.by_target):
-            heap = self.by_target[target]
-            _drop_stale(heap)
-            if not heap:
+            head = self.by_target[target].head()
+            if head is None:
                 del self.by_target[target]
             elif accepts(target):
-                found.append((heap[0][0], heap[0][1], target))
+                found.append((head[0], head[1], target))
         heapq.heapify(found)
         return found
 
     def take(self, accepts: Callable[[str], bool], limit: int) -> list[LiveRun]:
         """The next runs of this lane, at most `limit`."""
         taken: list[LiveRun] = []
-        heads = self.heads(accepts)
-        while heads and len(taken) < limit:
+        if len(self.by_target) > 1:
+            self._merge(self.heads(accepts), limit, taken)
+        elif accepts(target := next(iter(self.by_target), "")):
+            self._drain(target, limit, taken)
+        return taken
+
+    def _merge(self, heads: list[tuple[float, int, str]], limit: int, taken: list[LiveRun]) -> None:
+        """Take from several targets, whoever is first; `heads` is a heap of them."""
+        while len(heads) > 1 and len(taken) < limit:
             target = heads[0][2]
-            heap = self.by_target[target]
-            taken.append(heapq.heappop(heap)[2])
-            _drop_stale(heap)
-            if heap:
-                heapq.heapreplace(heads, (heap[0][0], heap[0][1], target))
+            line = self.by_target[target]
+            taken.append(line.pop())
+            head = line.head()
+            if head is not None:
+                heapq.heapreplace(heads, (head[0], head[1], target))
             else:
                 heapq.heappop(heads)
                 del self.by_target[target]
-        return taken
+        if heads:
+            self._drain(heads[0][2], limit - len(taken), taken)
+
+    def _drain(self, target: str, limit: int, taken: list[LiveRun]) -> None:
+        """Take from one target alone."""
+        line = self.by_target.get(target)
+        if line is not None:
+            taken += line.take(limit)
+            if line.head() is None:
+                del self.by_target[target]
 
 
 class Queue:
@@ -109,7 +179,7 @@ class Queue:
         lane.push(run)
 
     def depth(self) -> int:
-        return sum(len(heap) for lane in self.lanes.values() for heap in lane.by_target.values())
+        return sum(len(line) for lane in self.lanes.values() for line in lane.by_target.values())
 
     def take(self, wanted: Wanted, limit: int, weight_of: Callable[[str], float]) -> list[LiveRun]:
         """The next runs of this queue, at most `limit`, shared among its tenants."""
@@ -241,8 +311,3 @@ class Lanes:
         if not queue.lanes:
             del self._queues[name]
         return got
-
-
-def _drop_stale(heap: list[Entry]) -> None:
-    while heap and heap[0][2].phase is not Phase.LANE:
-        heapq.heappop(heap)

@@ -50,6 +50,15 @@ class Leases:
         """The running run of this id."""
         return self._runs.get(run_id)
 
+    def are_all_of(self, run_ids: Iterable[UUID], tenant: str) -> bool:
+        """Whether all of these run, and are one tenant's."""
+        running = self._runs
+        for run_id in run_ids:
+            run = running.get(run_id)
+            if run is None or run.tenant_id != tenant:
+                return False
+        return True
+
     def held_by(self, worker_id: str) -> int:
         """How many runs a worker holds."""
         return len(self._by_worker.get(worker_id, ()))

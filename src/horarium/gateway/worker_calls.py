@@ -112,7 +112,7 @@ class WorkerCalls:
         """Results of runs that are led here, or whose leader cannot be asked; returns when they are durable."""
         plain, reports = _sorted(request.results)
         foreign: set[UUID] = set()
-        if _tenant_of(actor) is not None or not _are_tokens(plain, reports):
+        if not _are_tokens(plain, reports) or not self._are_own(plain, reports, actor):
             plain, reports, foreign = await self._sifted(plain, reports, actor)
         logs = [row for result in request.results if result.logs for row in self._log_rows(result, actor)]
         taken = await self._completer.report(reports, logs, plain)
@@ -132,6 +132,13 @@ class WorkerCalls:
         own = [each for each in zip(*plain, strict=True) if each[0] not in foreign]
         kept = Plain([run_id for run_id, _ in own], [token for _, token in own])
         return kept, [report for report in reports if report.run_id not in foreign], foreign
+
+    def _are_own(self, plain: Plain, reports: Sequence[Report], actor: Actor) -> bool:
+        """Whether all these runs are known to be ones that this actor may end: the usual case, told at a glance."""
+        tenant, leases = _tenant_of(actor), self._leader.ready.leases
+        if tenant is None:
+            return True
+        return leases.are_all_of(plain.ids, tenant) and leases.are_all_of((each.run_id for each in reports), tenant)
 
     async def stop(self, actor: Actor, body: bytes) -> bytes:
         """A worker says goodbye."""

@@ -13,7 +13,7 @@ from horarium import clock as clocks
 from horarium.domain import ids
 from horarium.domain.ready_set import ReadySet
 from horarium.domain.run import LiveRun, overlap_for
-from horarium.store.runs import RunRow
+from horarium.store.runs import RunRow, uuid_of
 from horarium.store.timers import Terms
 
 
@@ -116,10 +116,10 @@ class Leader:
 
 
 def live_run(row: RunRow, overlap: str = "allow") -> LiveRun:
-    """A run that was just made, for memory."""
+    """A run that was just made, for memory. Ids are the driver's own from here on: they are looked up at every step."""
     return LiveRun(
-        row.id,
-        row.job_id,
+        uuid_of(row.id.bytes),
+        uuid_of(row.job_id.bytes),
         row.shard,
         row.tenant_id,
         row.queue,

@@ -183,7 +183,8 @@ def _write(batch: Batch, timer: TimerRow, plan: Plan) -> None:
     """Add the rows of one planned timer to the batch."""
     overlap = decode_policy(timer.policy_key).overlap
     for tick in plan.ticks:
-        run_id = ids.tick_run_id(timer.job_id, timer.shard, tick.scheduled_for)
+        micros = ids.microseconds(tick.scheduled_for)
+        run_id = runs.uuid_of(ids.tick_run_bytes(timer.job_id.bytes, timer.shard, micros))
         batch.runs.append(
             runs.RunRow(
                 run_id,
