@@ -102,6 +102,27 @@ def test_inside_a_lane_priority_goes_first_and_waiting_raises_it(
     assert order == sorted(given_runs, key=lambda pair: pair[0] - 60 * pair[1])
 
 
+@given(st.data())
+@settings(max_examples=100)
+def test_a_lane_keeps_its_order_whatever_comes_goes_and_is_retracted_between(data: st.DataObject) -> None:
+    found, waiting = Lanes(), list[LiveRun]()
+    of_one_tenant = st.builds(
+        a_run, st.integers(0, 300).map(float), target=st.sampled_from(TARGETS), priority=st.integers(0, 3)
+    )
+    for _ in range(data.draw(st.integers(1, 5))):
+        for run in data.draw(st.lists(of_one_tenant, max_size=10)):
+            run.phase = Phase.LANE
+            run.at_front = data.draw(st.booleans())
+            found.push(run)
+            waiting.append(run)
+        for run in data.draw(st.lists(st.sampled_from(waiting), max_size=2, unique=True)) if waiting else []:
+            run.phase = Phase.GONE
+            waiting.remove(run)
+        expected = sorted(waiting, key=lanes.order_of)[: data.draw(st.integers(1, 6))]
+        assert take(found, wanted(handlers=TARGETS), len(expected)) == expected
+        waiting = [run for run in waiting if run not in expected]
+
+
 @pytest.mark.parametrize(("waited", "first"), [(239.0, "high"), (241.0, "low")])
 def test_a_low_priority_overtakes_after_a_minute_a_step(waited: float, first: str) -> None:
     low, high = a_run(0.0, priority=1), a_run(waited, priority=5)
