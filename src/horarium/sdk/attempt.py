@@ -31,14 +31,15 @@ class Attempt:
     """
 
     __slots__ = (
-        "deadline", "ended", "interrupter", "lease", "lease_until", "log_book", "progress", "started", "stop",
-        "stop_event", "task",
+        "deadline", "ended", "interrupter", "is_handed_on", "lease", "lease_until", "log_book", "progress", "started",
+        "stop", "stop_event", "task",
     )  # fmt: skip
 
     def __init__(self, lease: messages.Lease, counted_from: float) -> None:
         self.lease = lease
         self.lease_until = counted_from + lease.lease_s
         self.deadline = math.inf
+        self.is_handed_on = False  # its instant has come: it has begun, or will in a moment
         self.started = False
         self.ended = False  # the handler is through, or given up: a result exists
         self.stop: Stop | None = None

@@ -27,7 +27,7 @@ import horarium
 from horarium import errors
 from horarium.protocol import messages
 from horarium.sdk import attempt as attempts
-from horarium.sdk import claimer, deadlines, heartbeat, link, outcome, reporter, starts
+from horarium.sdk import claimer, deadlines, heartbeat, link, outcome, reporter, starts, tasks
 from horarium.sdk import nodes as nodes_
 
 STOPPING_S = 5.0  # how long a handler that was told to stop may take
@@ -71,6 +71,7 @@ class Worker:
         self._hurrying = asyncio.Event()
         self._claimer = claimer.Claimer(options.slots, self._ask, self._receive)
         self._reporter = reporter.Reporter(self._report, self._settle)
+        self._tasks = tasks.Tasks(self._carry_out)
         self._starts = starts.Starts(self._start)
         self._deadlines = deadlines.Deadlines(self._held, self._on_deadline)
         self._heartbeat = heartbeat.Heartbeat(nodes, self.info, self._held, self._tell_loop)
@@ -142,7 +143,7 @@ class Worker:
     # ── a run ──
 
     def _start(self, attempt: attempts.Attempt) -> None:
-        attempt.task = self._loop.create_task(self._carry_out(attempt))
+        self._tasks.start(attempt)
 
     async def _carry_out(self, attempt: attempts.Attempt) -> None:
         attempt.started = True
@@ -253,7 +254,7 @@ class Worker:
         for attempt in stopping:
             if attempt.ended or not attempt.mark_stopped(attempts.Stop.SHUT_DOWN):
                 continue
-            if attempt.task is None:
+            if not attempt.is_handed_on:
                 self._start(attempt)  # which sees that it must not begin
             else:
                 attempt.interrupt()
