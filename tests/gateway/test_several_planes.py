@@ -15,6 +15,7 @@ from horarium.events import Events
 from horarium.gateway.app import Gateway
 from horarium.gateway.peer_calls import PeerCalls, PeerGateway
 from horarium.gateway.worker_calls import WorkerCalls
+from horarium.protocol import messages
 from horarium.services.cluster import Cluster
 from horarium.services.control_plane import ControlPlane, Timing
 from horarium.services.keys import Keys
@@ -24,7 +25,7 @@ from horarium.store.databases import Databases
 from tests import builders, several
 from tests.api.serving import serving
 from tests.gateway.nodes import SECRET, Door
-from tests.gateway.wire import Held, Wire
+from tests.gateway.wire import Held, Wire, is_problem
 from tests.recording import Recorder
 
 SHARDS = 4
@@ -127,6 +128,11 @@ async def test_heartbeats_and_reports_find_the_plane_of_the_run(node: Spread) ->
     answer = await node.heartbeat(first, second, stale)
     assert answer == {"lease_s": 15, "lost": [stale.run_id]}
     assert await node.report(first) == {"accepted": [first.run_id]}
+    columns = {"run_ids": [first.run_id], "fencing_tokens": [first.token]}
+    repeated = {"worker": {"id": "w1"}, "succeeded": columns}
+    assert await node.call(messages.REPORT_PATH, repeated) == {"accepted": [first.run_id]}
+    uneven = messages.encode({"worker": {"id": "w1"}, "succeeded": columns | {"fencing_tokens": []}})
+    assert is_problem(await node.send(messages.REPORT_PATH, uneven, token=await node.token()), 422)
     assert await node.report(second) == {"accepted": [second.run_id]}
     assert await node.report(second) == {"accepted": [second.run_id]}
     async with node.planes[1].database.connection() as connection:

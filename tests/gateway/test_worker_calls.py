@@ -16,7 +16,7 @@ from horarium.gateway import worker_calls
 from horarium.protocol import messages
 from horarium.store import runs
 from tests import builders
-from tests.gateway.wire import Held, Wire
+from tests.gateway.wire import Held, Wire, is_problem
 
 NOBODYS = UUID("01890000-0000-8003-8000-000000000001")
 
@@ -315,6 +315,45 @@ async def test_one_message_may_end_many_runs_and_each_is_told(wire: Wire) -> Non
     assert answer["lost"] == [bad.run_id]
     assert (await wire.ended(good.id))["state"] == "succeeded"
     assert wire.told.total(Name.REPORTS_REFUSED) == 1
+
+
+def _columns(*held: Held) -> dict[str, Any]:
+    return {"run_ids": [each.run_id for each in held], "fencing_tokens": [each.token for each in held]}
+
+
+async def test_plain_successes_may_come_as_columns(wire: Wire) -> None:
+    first, second, third = await wire.started(), await wire.started(), await wire.started()
+    body = {"worker": {"id": "w1"}, "succeeded": _columns(first, second)}
+    for _ in range(2):  # and be repeated
+        assert await wire.call(messages.REPORT_PATH, body) == {"accepted": [], "all_accepted": True}
+    assert [(await wire.ended(held.id))["state"] for held in (first, second)] == ["succeeded"] * 2
+    late = third._replace(token=third.token + 1000)
+    failed = {"run_id": third.run_id, "fencing_token": third.token, "outcome": "discard"}
+    answer = await wire.call(messages.REPORT_PATH, body | {"succeeded": _columns(first, late), "results": [failed]})
+    assert answer["accepted"].count(first.run_id) == 1 and third.run_id in answer["lost"]
+    assert "all_accepted" not in answer
+    assert (await wire.ended(third.id))["state"] == "dead"
+
+
+async def test_columns_of_another_tenant_end_nothing(wire: Wire) -> None:
+    held = await wire.started()
+    body = {"worker": {"id": "w1"}, "succeeded": _columns(held)}
+    assert await wire.call(messages.REPORT_PATH, body, tenant="other") == {"accepted": [], "lost": [held.run_id]}
+    assert (await wire.row(held.id))["state"] == "running"
+
+
+@pytest.mark.parametrize(
+    ("columns", "where"),
+    [
+        ({"run_ids": ["019ae0c1-5a00-8003-9c1e-5f0a3c4d2e1b"], "fencing_tokens": []}, "/succeeded"),
+        ({"run_ids": ["no id"], "fencing_tokens": [1]}, "/run_id"),
+    ],
+)
+async def test_columns_that_do_not_fit_are_refused(wire: Wire, columns: dict[str, Any], where: str) -> None:
+    body = messages.encode({"worker": {"id": "w1"}, "succeeded": columns})
+    answer = await wire.send(messages.REPORT_PATH, body, token=await wire.token())
+    assert is_problem(answer, 422)
+    assert [fault["pointer"] for fault in answer.body["errors"]] == [where]
 
 
 async def test_a_worker_that_says_goodbye_is_forgotten(wire: Wire) -> None:

@@ -53,6 +53,26 @@ def test_class_is_the_member_name_of_an_error_class() -> None:
     assert json.loads(text)["results"][0]["error"] == {"class": "ValueError", "message": "no"}
 
 
+def test_plain_successes_are_reported_as_columns() -> None:
+    results = [
+        messages.Result("a", 1, "succeeded"),
+        messages.Result("b", 2, "succeeded", msgspec.Raw(b"null")),
+        messages.Result("c", 3, "succeeded", logs=[messages.LogLine(1, 0.0, "said")]),
+        messages.Result("d", 4, "succeeded", progress=messages.Progress(1.0)),
+        messages.Result("e", 5, "interrupted"),
+        messages.Result("f", 6, "succeeded"),
+    ]
+    report = messages.report_requests.decode(messages.encode(messages.report_of(WORKER, results)))
+    assert report.succeeded == messages.Succeeded(["a", "f"], [1, 6])
+    assert [result.run_id for result in report.results] == ["b", "c", "d", "e"]
+    assert sorted(report.unfolded(), key=lambda result: result.run_id) == results
+
+
+def test_a_report_without_plain_successes_has_no_columns() -> None:
+    report = messages.report_of(WORKER, [messages.Result("a", 1, "interrupted")])
+    assert json.loads(messages.encode(report)).keys() == {"worker", "results"}
+
+
 def test_a_null_result_differs_from_none_at_all() -> None:
     decoded = messages.report_requests.decode(
         b'{"worker":{"id":"w"},"results":[{"run_id":"a","fencing_token":1,"outcome":"succeeded","result":null},'

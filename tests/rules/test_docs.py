@@ -192,6 +192,7 @@ def test_the_examples_of_the_worker_protocol_are_messages() -> None:
         messages.heartbeat_requests,
         messages.heartbeat_responses,
         messages.report_requests,
+        messages.report_requests,
         messages.report_responses,
     ]
     examples = list(pages.blocks(page, "json"))

@@ -118,12 +118,15 @@ class Peer:
     async def report(self, request: web.Request) -> web.Response:
         report = messages.report_requests.decode(await request.read())
         if self.faults["report"]:
-            await self._note(self.reports, report.results)
+            await self._note(self.reports, report.unfolded())
             return self._fault("report", request)
-        lost = [result.run_id for result in report.results if result.run_id in self.lost]
-        accepted = [result for result in report.results if result.run_id not in self.lost]
+        results = report.unfolded()
+        lost = [result.run_id for result in results if result.run_id in self.lost]
+        accepted = [result for result in results if result.run_id not in self.lost]
         self.results |= {result.run_id: result for result in accepted}
-        await self._note(self.reports, report.results)
+        await self._note(self.reports, results)
+        if report.succeeded is not None and not lost:
+            return _json(messages.ReportResponse([], all_accepted=True))
         return _json(messages.ReportResponse([result.run_id for result in accepted], lost))
 
     async def stop(self, request: web.Request) -> web.Response:

@@ -105,18 +105,21 @@ class WorkerCalls:
         request = reading.decode(messages.report_requests, body)
         self._registry.beat(request.worker.id)
         if self.forwarding is not None and self.forwarding.is_needed:
+            request = messages.ReportRequest(request.worker, _unfolded(request))
             return messages.encode(await self.forwarding.take_in(actor, request))
         return messages.encode(await self.take_in(actor, request))
 
     async def take_in(self, actor: Actor, request: messages.ReportRequest) -> messages.ReportResponse:
         """Results of runs that are led here, or whose leader cannot be asked; returns when they are durable."""
-        plain, reports = _sorted(request.results)
+        plain, reports = _sorted(request)
         foreign: set[UUID] = set()
         if not _are_tokens(plain, reports) or not self._are_own(plain, reports, actor):
             plain, reports, foreign = await self._sifted(plain, reports, actor)
         logs = [row for result in request.results if result.logs for row in self._log_rows(result, actor)]
         taken = await self._completer.report(reports, logs, plain)
         if not taken.lost and not foreign:
+            if request.succeeded is not None:
+                return messages.ReportResponse([], all_accepted=True)
             return messages.ReportResponse([result.run_id for result in request.results])
         lost = [str(run_id) for run_id in (*taken.lost, *foreign)]
         return messages.ReportResponse([str(run_id) for run_id in taken.accepted], lost)
@@ -198,11 +201,25 @@ def _leases(leases: list[str], *, drain: bool = False) -> bytes:
     return ('{"leases":[' + ",".join(leases) + ('],"drain":true}' if drain else "]}")).encode()
 
 
-def _sorted(results: Sequence[messages.Result]) -> tuple[Plain, list[Report]]:
+def _unfolded(request: messages.ReportRequest) -> list[messages.Result]:
+    _check_columns(request.succeeded)
+    return request.unfolded()
+
+
+def _check_columns(columns: messages.Succeeded | None) -> None:
+    if columns is not None and len(columns.run_ids) != len(columns.fencing_tokens):
+        raise errors.InvalidError([errors.Fault("/succeeded", "has columns of different lengths", "malformed_message")])
+
+
+def _sorted(request: messages.ReportRequest) -> tuple[Plain, list[Report]]:
     """Plain successes as columns, everything else as reports."""
     plain = Plain([], [])
     reports = []
-    for result in results:
+    if request.succeeded is not None:
+        _check_columns(request.succeeded)
+        plain.ids.extend(map(_uuid, request.succeeded.run_ids))
+        plain.tokens.extend(request.succeeded.fencing_tokens)
+    for result in request.results:
         if result.outcome == "succeeded" and result.result is msgspec.UNSET and result.progress is None:
             plain.ids.append(_uuid(result.run_id))
             plain.tokens.append(result.fencing_token)

@@ -15,6 +15,7 @@ Unknown members are ignored; members that equal their default are left out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -179,18 +180,37 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     logs: list[LogLine] = []
 
 
+class Succeeded(msgspec.Struct, frozen=True, gc=False):
+    """Attempts that succeeded and have nothing else to tell, as two columns of the same length: most of what is reported."""
+
+    run_ids: list[str]
+    fencing_tokens: list[int]
+
+
 class ReportRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """Ended attempts, in any order. To be repeated until it is answered."""
 
     worker: WorkerInfo
-    results: list[Result]
+    results: list[Result] = []
+    succeeded: Succeeded | None = None
+
+    def unfolded(self) -> list[Result]:
+        """All results one by one."""
+        if self.succeeded is None:
+            return self.results
+        columns = zip(self.succeeded.run_ids, self.succeeded.fencing_tokens, strict=True)
+        return [*self.results, *(Result(run_id, token, "succeeded") for run_id, token in columns)]
 
 
 class ReportResponse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`accepted` are durable; `lost` came too late and changed nothing. What is in neither is to be sent again."""
+    """`accepted` are durable; `lost` came too late and changed nothing. What is in neither is to be sent again.
+
+    `all_accepted`: everything that was reported is durable, and not listed. Only who sends `succeeded` is answered so.
+    """
 
     accepted: list[str]
     lost: list[str] = []
+    all_accepted: bool = False
 
 
 class StopRequest(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -216,6 +236,25 @@ report_requests = msgspec.json.Decoder(ReportRequest)
 report_responses = msgspec.json.Decoder(ReportResponse)
 stop_requests = msgspec.json.Decoder(StopRequest)
 targets = msgspec.json.Decoder(Target)
+
+
+def report_of(worker: WorkerInfo, results: Sequence[Result]) -> ReportRequest:
+    """The report of some results, with plain successes as columns."""
+    ids: list[str] = []
+    tokens: list[int] = []
+    others: list[Result] = []
+    for result in results:
+        if is_plain(result):
+            ids.append(result.run_id)
+            tokens.append(result.fencing_token)
+        else:
+            others.append(result)
+    return ReportRequest(worker, others, Succeeded(ids, tokens) if ids else None)
+
+
+def is_plain(result: Result) -> bool:
+    """Whether an attempt succeeded and has nothing else to tell."""
+    return result.outcome == "succeeded" and result.result is UNSET and result.progress is None and not result.logs
 
 
 def encode(message: Any) -> bytes:

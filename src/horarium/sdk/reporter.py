@@ -92,6 +92,9 @@ class Reporter:
             await self._sort(batch, response)
 
     async def _sort(self, batch: list[messages.Result], response: messages.ReportResponse) -> None:
+        if response.all_accepted:
+            self._settled(batch)
+            return
         known = {*response.accepted, *response.lost}
         for run_id in response.lost:
             _log.warning("run %s: its result came too late and changed nothing", run_id)

@@ -225,7 +225,7 @@ class Worker:
     # ── results out ──
 
     async def _report(self, results: Sequence[messages.Result]) -> messages.ReportResponse:
-        return await self._link.report(messages.ReportRequest(self.info, list(results)))
+        return await self._link.report(messages.report_of(self.info, results))
 
     def _settle(self, results: Sequence[messages.Result]) -> None:
         for result in results:

@@ -74,11 +74,11 @@ class Tally:
             count = by_kind.get(kind)
             if count is None:
                 count = by_kind[kind] = Count()
-            duration_s = now - run.started_at if run.started_at else 0.0
+            lag_s, duration_s = run.lag_s, now - run.started_at if run.started_at else 0.0
             count.count += 1
-            count.lag_ms[bucket_of(run.lag_s)] += 1
-            count.duration_ms[bucket_of(duration_s)] += 1
-            count.lag_sum += run.lag_s
+            count.lag_ms[bisect_left(BOUNDS_S, lag_s)] += 1
+            count.duration_ms[bisect_left(BOUNDS_S, duration_s)] += 1
+            count.lag_sum += lag_s
             count.duration_sum += duration_s
         for (tenant_id, queue, shard), count in by_kind.items():
             _merge(self._counts.setdefault(Key(minute, tenant_id, queue, outcome, shard), Count()), count)
