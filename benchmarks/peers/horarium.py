@@ -16,7 +16,7 @@ from benchmarks.peers.site import LOOK_EVERY_S, Site, free_port
 
 READY = "HORARIUM READY"
 READY_WITHIN_S = 30.0
-SLOTS = "1000"  # docs/guides/workers.md: how many runs a worker carries out at the same time
+SLOTS = "2000"  # docs/guides/workers.md: how many runs a worker carries out at the same time
 RUNNING = "SELECT count(*) FROM horarium.runs WHERE state = 'running'"
 NOT_TAKEN_S = 0.3
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from horarium import clock as clocks
@@ -21,7 +22,10 @@ from horarium.store.database import Database
 
 WRITE_EVERY_S = 10.0
 BUCKETS = 24  # upper bounds 1 ms, 2 ms, 4 ms … 1.2 hours, and everything longer in the last
-BOUNDS_S = [2**i / 1000 for i in range(BUCKETS - 1)]  # bucket i: BOUNDS_S[i - 1] < seconds <= BOUNDS_S[i]
+BOUNDS_S = [2**i / 1000 for i in range(BUCKETS - 1)]
+
+# The bucket of a duration in seconds: i where 2^(i−1) ms < duration ≤ 2^i ms.
+bucket_of: Callable[[float], int] = partial(bisect_left, BOUNDS_S)
 
 OUTCOMES = {
     Name.RUNS_SUCCEEDED: "succeeded",
@@ -76,8 +80,8 @@ class Tally:
                 count = by_kind[kind] = Count()
             lag_s, duration_s = run.lag_s, now - run.started_at if run.started_at else 0.0
             count.count += 1
-            count.lag_ms[bisect_left(BOUNDS_S, lag_s)] += 1
-            count.duration_ms[bisect_left(BOUNDS_S, duration_s)] += 1
+            count.lag_ms[bucket_of(lag_s)] += 1
+            count.duration_ms[bucket_of(duration_s)] += 1
             count.lag_sum += lag_s
             count.duration_sum += duration_s
         for (tenant_id, queue, shard), count in by_kind.items():
@@ -97,11 +101,6 @@ class Tally:
                 _merge(self._counts.setdefault(key, Count()), count)
             raise
         return WRITE_EVERY_S
-
-
-def bucket_of(seconds: float) -> int:
-    """The bucket of a duration: i where 2^(i−1) ms < duration ≤ 2^i ms."""
-    return bisect_left(BOUNDS_S, seconds)
 
 
 def by_queue(counted: Iterable[Tally]) -> dict[str, Count]:
