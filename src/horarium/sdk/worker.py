@@ -32,6 +32,7 @@ from horarium.sdk import nodes as nodes_
 
 STOPPING_S = 5.0  # how long a handler that was told to stop may take
 LAST_S = 5.0  # what comes after the grace period: handlers that are broken off, results, goodbye
+KNOWN_TARGETS, SHORT_TARGET = 1_000, 250  # targets whose text need not be read again
 MAX_BACKLOG = 10_000  # results that may wait for a server before no more runs are taken
 
 _log = logging.getLogger("horarium.worker")
@@ -63,6 +64,7 @@ class Worker:
         self.info = identify()
         self._options = options
         self._carriers = carriers
+        self._by_target: dict[bytes, Carrier] = {}
         self._link = link.Link(nodes)
         self._held: dict[str, attempts.Attempt] = {}
         self._running = 0
@@ -163,6 +165,15 @@ class Worker:
         self._end(attempt, result)
 
     def _carrier_of(self, lease: messages.Lease) -> Carrier:
+        text = bytes(lease.target)
+        carrier = self._by_target.get(text)
+        if carrier is None:
+            carrier = self._find_carrier(lease)
+            if len(self._by_target) < KNOWN_TARGETS and len(text) < SHORT_TARGET:
+                self._by_target[text] = carrier
+        return carrier
+
+    def _find_carrier(self, lease: messages.Lease) -> Carrier:
         target = messages.targets.decode(lease.target)
         name = target.handler
         if name is None:

@@ -25,6 +25,7 @@ from horarium.store.database import Database
 
 CLAIMS_AT_ONCE = 2
 RUNS_PER_CLAIM = 1_500
+ENOUGH = 250  # of one worker: another's are the next claim, which then names one worker, and is written beside this one
 MAX_RESPONSE_BYTES = 32 * 1024 * 1024
 LOOK_AT_LEAST_EVERY_S = 1.0
 PAUSE_AFTER_FAULT_S = 0.2
@@ -259,7 +260,7 @@ class Dispatcher:
             if waiter.only is not None and waiter.only is not self:
                 continue
             room = self._per_claim - len(batch.runs)
-            if room <= 0:
+            if room <= 0 or (len(batch.runs) >= ENOUGH and waiter.worker_id != batch.waiters[-1].worker_id):
                 break
             chosen = self._leader.ready.take(waiter.wanted, min(waiter.slots, room))
             if chosen:
@@ -298,13 +299,14 @@ class Dispatcher:
 
     async def _grant(self, batch: Batch, claimed: Sequence[runs.Claimed]) -> None:
         """Memory first, then the answers. What no worker gets any more, or can get, is given back."""
-        chosen = dict(zip((run.id for run in batch.runs), zip(batch.runs, batch.requests, strict=True), strict=True))
+        # By their bytes, whose hash is cheaper than that of the ids that the driver makes anew.
+        chosen = {run.id.bytes: (run, request) for run, request in zip(batch.runs, batch.requests, strict=True)}
         answers = [Answer(waiter.answer.done()) for waiter in batch.waiters]
         ready, clock = self._leader.ready, self._leader.clock
         now, instant = clock.monotonic(), clock.time()
         lease_s = f"{ready.leases.lease_s:g}"
         for run_id, token, attempt, timeout_s, nominal, trigger, name, target, payload in claimed:
-            run, request = chosen.pop(run_id)
+            run, request = chosen.pop(run_id.bytes)
             # Worked out here and not by the database, so that the commit is not part of the lag.
             early_s = run.ready_at - instant
             if early_s > self._early_s + CLOCK_CORRECTION_S:
