@@ -155,7 +155,7 @@ def _application(
         keys=keys,
         inspector=services.inspector,
         cursor_secret=bytes.fromhex(facts["cursor_secret"]),
-        render_metrics=Metrics(metadata.version("horarium"), planes, plane.events).render,
+        render_metrics=Metrics(metadata.version("horarium"), planes, plane.events, cluster.peers).render,
         unready=cluster.unready,
         warnings=cluster.warnings,
         shards=shards,

@@ -46,6 +46,13 @@ def plane(events: Events, led: int) -> Plane:
     )
 
 
+@dataclass
+class Reached:
+    """Another node."""
+
+    fault: str | None
+
+
 def read(metrics: Metrics) -> dict[str, float]:
     """Every sample, by its name and labels."""
     families = text_string_to_metric_families(metrics.render().decode())
@@ -54,6 +61,12 @@ def read(metrics: Metrics) -> dict[str, float]:
         for family in families
         for sample in family.samples
     }
+
+
+def test_peers_that_cannot_be_reached_are_counted() -> None:
+    peers = [Reached(None), Reached("no answer"), Reached(None)]
+    found = read(Metrics("1.2", [plane(Events(), led=1)], Events(), peers))
+    assert (found["horarium_peers"], found["horarium_peers_unreachable"]) == (3, 1)
 
 
 def test_figures_of_several_databases_are_added_up() -> None:

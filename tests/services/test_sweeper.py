@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from horarium import clock as clocks
 from horarium import errors
 from horarium.domain import schedule
 from horarium.domain.outcome import Outcome
@@ -330,6 +331,30 @@ async def test_a_take_over_loads_what_lives(core: Core) -> None:
     core.pass_time(30)
     assert [lease["attempt"] for lease in await core.lease()] == [2]
     assert list(core.told.named(Name.SWEEP_FOUND)) == []
+
+
+async def test_what_the_leader_before_was_told_meanwhile_is_found_a_lease_later(core: Core) -> None:
+    """A run and a timer that were made after the load, and told to a leader that did not know yet that it was none."""
+    shards = dict(core.leader.terms)
+    core.leader.drop_shards(list(shards))
+    core.leader.take_shards(shards)
+    await core.sweeper.load(set(shards))
+    core.leader.loaded(shards)
+    later = core.clock.now() + timedelta(hours=1)
+    core.leader.cursors.update(dict.fromkeys(shards, later))  # the timers were scanned
+    made = await core.job()
+    row = made.by_hand(core.clock.now())
+    await without_memory(core, row)
+    core.pass_time(sweepers.NOTICED_AFTER_S - 0.1)
+    await core.sweeper.refill_once()
+    assert row.id not in core.leader.ready
+    core.pass_time(0.1)
+    await core.sweeper.refill_once()
+    assert row.id in core.leader.ready
+    assert set(core.leader.cursors.values()) == {clocks.EPOCH}
+    core.leader.cursors.update(dict.fromkeys(shards, later))
+    await core.sweeper.refill_once()  # once is enough
+    assert set(core.leader.cursors.values()) == {later}
 
 
 async def test_an_edit_moves_waiting_runs_to_another_queue(core: Core) -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from horarium import errors
 from horarium.domain.outcome import Outcome
 from horarium.events import Name
-from horarium.services.tally import BUCKETS, Tally, bucket_of
+from horarium.services.tally import BUCKETS, Tally, bucket_of, by_queue
+from horarium.store import rollups
 from tests.builders import Core, a_run
 
 
@@ -53,8 +54,8 @@ async def test_each_end_is_counted_once(core: Core, tally: Tally) -> None:
     )
     await core.completer.report([succeeded[0].report()])  # a repeat
     expected = {"succeeded": 2, "failed": 1, "dead": 1, "interrupted": 1}
-    assert {outcome: count for (_, outcome), count in tally.outcomes.items()} == expected
-    ended = tally.by_queue["mail"]
+    assert {outcome: count.count for (_, outcome), count in tally.by_outcome().items()} == expected
+    ended = by_queue(tally.by_outcome())["mail"]
     assert (ended.count, sum(ended.duration_ms), ended.duration_ms[bucket_of(3)]) == (5, 5, 5)
     assert ended.duration_sum == pytest.approx(15)
 
@@ -84,12 +85,31 @@ async def test_what_cannot_be_written_is_added_to_the_next_time(core: Core, tall
     for _ in range(2):
         with pytest.raises(errors.UnavailableError):
             await tally.run_once()
+        assert tally.by_outcome()["default", "succeeded"].count == 1
     await core.database.open()
     await core.completer.report([held[1].report()])
+    assert tally.by_outcome()["default", "succeeded"].count == 2
     await tally.run_once()
     assert await core.fetchval("SELECT sum(count) FROM rollups") == 2
+    assert tally.by_outcome()["default", "succeeded"].count == 2
     await tally.run_once()
     assert await core.fetchval("SELECT sum(count) FROM rollups") == 2
+
+
+async def test_figures_since_the_start_count_what_is_being_written_once(
+    core: Core, tally: Tally, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    async def writing(*_: object) -> None:
+        seen.append(tally.by_outcome()["mail", "succeeded"].count)
+        tally.ended([a_run(queue="mail")], Name.RUNS_SUCCEEDED)
+        seen.append(tally.by_outcome()["mail", "succeeded"].count)
+
+    monkeypatch.setattr(rollups, "add", writing)
+    tally.ended([a_run(queue="mail")], Name.RUNS_SUCCEEDED)
+    await tally.run_once()
+    assert [*seen, tally.by_outcome()["mail", "succeeded"].count] == [1, 2, 2]
 
 
 async def test_the_lag_of_the_start_is_counted(core: Core, tally: Tally) -> None:
@@ -99,11 +119,11 @@ async def test_the_lag_of_the_start_is_counted(core: Core, tally: Tally) -> None
     run = next(iter(core.leader.ready.leases.all()))
     assert str(run.id) == lease["run_id"]
     tally.ended([run], Name.RUNS_SUCCEEDED)
-    assert tally.by_queue["default"].lag_ms[bucket_of(2)] == 1
-    assert tally.by_queue["default"].lag_sum == pytest.approx(2)
+    assert by_queue(tally.by_outcome())["default"].lag_ms[bucket_of(2)] == 1
+    assert by_queue(tally.by_outcome())["default"].lag_sum == pytest.approx(2)
 
 
 async def test_an_end_of_a_run_that_never_started_has_no_duration(core: Core, tally: Tally) -> None:
     tally.ended([a_run(queue="mail")], Name.RUNS_CANCELLED)
-    assert tally.by_queue["mail"].duration_sum == 0
-    assert tally.outcomes == {("mail", "cancelled"): 1}
+    assert by_queue(tally.by_outcome())["mail"].duration_sum == 0
+    assert {key: count.count for key, count in tally.by_outcome().items()} == {("mail", "cancelled"): 1}

@@ -72,9 +72,10 @@ class Leader:
         self.progress = {run_id: told for run_id, told in self.progress.items() if ids.shard_of(run_id) not in gone}
         self.ready.forget_shards(gone)
 
-    def rescan(self) -> None:
-        """Look at all timers again, from the beginning."""
-        self.cursors = dict.fromkeys(self.cursors, clocks.EPOCH)
+    def rescan(self, shards: Iterable[int] | None = None) -> None:
+        """Look at all timers of some shards again, from the beginning; without a word of which, of all."""
+        again = self.cursors if shards is None else [shard for shard in shards if shard in self.cursors]
+        self.cursors.update(dict.fromkeys(again, clocks.EPOCH))
         self.on_timers()
 
     def add(self, runs: Iterable[LiveRun]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -26,7 +26,7 @@ from horarium.services import tally as tallies
 from horarium.services.dispatcher import Dispatcher
 from horarium.services.leader import Leader
 from horarium.services.registry import Registry
-from horarium.services.tally import BUCKETS, Tally
+from horarium.services.tally import BUCKETS, Count, Tally
 from horarium.services.watch import Watch
 
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily | InfoMetricFamily
@@ -56,12 +56,19 @@ class Plane(Protocol):
     watch: Watch
 
 
+class Reached(Protocol):
+    """Another node, as far as it has figures: `fault` is why the last call to it failed."""
+
+    fault: str | None
+
+
 class Metrics(Collector):
     """Listens to events, and describes one node to Prometheus: what it does in all databases, added up."""
 
-    def __init__(self, version: str, planes: Sequence[Plane], events: Events) -> None:
+    def __init__(self, version: str, planes: Sequence[Plane], events: Events, peers: Iterable[Reached] = ()) -> None:
         self._version = version
         self._planes = planes
+        self._peers = peers
         self._events: Counter[Name] = Counter()
         self._skips: Counter[str] = Counter()
         self._started = time.time()
@@ -79,8 +86,9 @@ class Metrics(Collector):
         yield GaugeMetricFamily("horarium_start_time_seconds", "When this node started.", self._started)
         for name, (metric, text) in COUNTED.items():
             yield CounterMetricFamily(metric, text, self._events[name])
-        yield from self._outcomes()
-        yield from self._histograms()
+        outcomes = tallies.by_outcome(plane.tally for plane in self._planes)
+        yield from self._outcomes(outcomes)
+        yield from self._histograms(outcomes)
         yield from self._depths()
         yield from self._node()
 
@@ -90,27 +98,24 @@ class Metrics(Collector):
         if event.name is Name.TICKS_SKIPPED:
             self._skips[event.fields["reason"]] += count
 
-    def _outcomes(self) -> Iterator[Family]:
+    def _outcomes(self, outcomes: Mapping[tuple[str, str], Count]) -> Iterator[Family]:
         runs = CounterMetricFamily("horarium_runs", "Attempts that ended, by outcome.", labels=["queue", "outcome"])
-        outcomes: Counter[tuple[str, str]] = Counter()
-        for plane in self._planes:
-            outcomes.update(dict(plane.tally.outcomes))
-        for (queue, outcome), count in outcomes.items():
-            runs.add_metric([queue, outcome], count)
+        for (queue, outcome), ended in outcomes.items():
+            runs.add_metric([queue, outcome], ended.count)
         yield runs
         skips = CounterMetricFamily("horarium_skips", "Ticks that did not become a run, by reason.", labels=["reason"])
         for reason, count in list(self._skips.items()):
             skips.add_metric([reason], count)
         yield skips
 
-    def _histograms(self) -> Iterator[Family]:
+    def _histograms(self, outcomes: Mapping[tuple[str, str], Count]) -> Iterator[Family]:
         lag = HistogramMetricFamily(
             "horarium_start_lag_seconds", "From the due time to the hand-out to a worker.", labels=["queue"]
         )
         duration = HistogramMetricFamily(
             "horarium_run_duration_seconds", "From the hand-out to the report, by attempt.", labels=["queue"]
         )
-        for queue, ended in tallies.by_queue(plane.tally for plane in self._planes).items():
+        for queue, ended in tallies.by_queue(outcomes).items():
             lag.add_metric([queue], _cumulative(ended.lag_ms), ended.lag_sum)
             duration.add_metric([queue], _cumulative(ended.duration_ms), ended.duration_sum)
         yield lag
@@ -151,10 +156,13 @@ class Metrics(Collector):
         workers = {name for plane in self._planes for name in plane.registry.workers}
         # Requests wait for the runs of all databases at once, and are counted once.
         waiting = self._planes[0].dispatcher.waiting()
+        faults = [peer.fault for peer in self._peers]
         for name, text, value in (
             ("horarium_workers", "Workers that this node hears.", len(workers)),
             ("horarium_idle_requests", "Requests of workers that wait.", waiting),
             ("horarium_shards_led", "Shards that this node leads.", sum(len(each.terms) for each in leaders)),
+            ("horarium_peers", "Other live nodes of the cluster that have an address.", len(faults)),
+            ("horarium_peers_unreachable", "Of these the ones whose last call failed.", sum(map(bool, faults))),
             ("horarium_live_runs", "Live runs in memory.", sum(len(each.ready) for each in leaders)),
             (
                 "horarium_running_runs",

@@ -4,7 +4,8 @@ A waiting row that memory does not know is taken up; a row that runs under a tok
 lease; what memory holds without a row is dropped. Each find is told, since it means a fault elsewhere. Runs move on while
 their rows travel, so whatever differs at the first look is looked at a second time before it counts as a find.
 
-After a take-over, and when memory was full, the same walk takes up what is there, and nothing of it is a find.
+After a take-over, and when memory was full, the same walk takes up what is there, and nothing of it is a find. A few seconds
+after a take-over the shards are looked at once more.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ ROWS_AT_ONCE = 5_000
 REFILL_EVERY_S = 0.2
 IDLE_S = 60.0
 QUIET_S = 1.0
+NOTICED_AFTER_S = 3.5  # a lease and a little: whoever led before knows by then that it does not any more
 MOST_INTERVALS = 4
 START = UUID(int=0)
 WAITING_PHASES = (Phase.WHEEL, Phase.LANE, Phase.HELD)
@@ -42,6 +44,7 @@ class Sweeper:
         self._filling = 0
         self._losses = 0
         self._quiet_at: float | None = None
+        self._taken_at: dict[int, float] = {}
 
     async def run_once(self) -> float:
         """One sweep over all led shards; the pause grows with its cost, to four times the usual one."""
@@ -68,6 +71,7 @@ class Sweeper:
                 self._filling -= 1
             self._leader.on_ready()
         await self._sweep_after_losses()
+        await self._sweep_after_take_over()
         return REFILL_EVERY_S
 
     async def _sweep_after_losses(self) -> None:
@@ -82,7 +86,19 @@ class Sweeper:
     async def load(self, shards: set[int]) -> None:
         """After a take-over: take up everything that lives in these shards."""
         await self._take_up_all(shards)
+        self._taken_at.update(dict.fromkeys(shards, self._leader.clock.monotonic()))
         self._leader.on_ready()
+
+    async def _sweep_after_take_over(self) -> None:
+        """A leader that was cut off hears of new runs and timers until it notices, a lease later; then look at what it heard."""
+        before = self._leader.clock.monotonic() - NOTICED_AFTER_S
+        ripe = {shard for shard, at in self._taken_at.items() if at <= before}
+        if ripe and not (self._leader.ready.overflowed or self._filling):
+            led = {shard for shard in ripe if self._leader.leads(shard)}
+            await self._sweep(led - self._leader.unloaded, is_expected=True)
+            self._taken_at = {shard: at for shard, at in self._taken_at.items() if shard not in ripe}
+            self._leader.rescan(ripe)
+            self._leader.on_ready()
 
     async def follow_edits(self) -> float:
         """After edits: the jobs' waiting runs in memory follow their rows in queue, priority, target and overlap rule."""
@@ -118,8 +134,8 @@ class Sweeper:
             for row in rows:
                 self._adopt(row)
 
-    async def _sweep(self, shards: set[int]) -> None:
-        """The first look, over all rows; then the second one, at what differed."""
+    async def _sweep(self, shards: set[int], *, is_expected: bool = False) -> None:
+        """The first look, over all rows; then the second one, at what differed. What is expected is mended and not told."""
         unseen = {run.id for run in self._leader.ready.runs.values() if run.shard in shards}
         doubtful: list[UUID] = []
         cursor: UUID | None = START
@@ -130,7 +146,7 @@ class Sweeper:
         rows = await self._look_again([*doubtful, *unseen])
         taken_up = sum(self._adopt(row) for row in rows)
         dropped = self._drop(unseen.difference(row["id"] for row in rows))
-        if taken_up or dropped:
+        if (taken_up or dropped) and not is_expected:
             self._events.tell(Name.SWEEP_FOUND, taken_up=taken_up, dropped=dropped)
 
     async def _page(self, shards: set[int], after: UUID) -> tuple[list[asyncpg.Record], UUID | None]:

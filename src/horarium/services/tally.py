@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import add
 from typing import NamedTuple
 
 from horarium import clock as clocks
@@ -36,14 +37,7 @@ OUTCOMES = {
 }
 
 
-class Key(NamedTuple):
-    """What is counted apart."""
-
-    minute: int
-    tenant_id: str
-    queue: str
-    outcome: str
-    shard: int
+Key = tuple[int, str, str, str, int]  # minute since the epoch, tenant, queue, outcome, shard: what is counted apart
 
 
 @dataclass(slots=True)
@@ -57,70 +51,108 @@ class Count:
     duration_sum: float = 0.0
 
 
+class Books(NamedTuple):
+    """What was counted: not written yet, being written, and written since the process started, by queue and outcome.
+
+    Replaced as a whole, so that a scrape in another thread never misses what moves from one to the next.
+    """
+
+    counts: dict[Key, Count]
+    writing: dict[Key, Count]
+    written: dict[tuple[str, str], Count]
+
+
 class Tally:
     """Counts what ended since the last write, and since this process started."""
 
     def __init__(self, database: Database, leader: Leader) -> None:
         self._database = database
         self._leader = leader
-        self._counts: dict[Key, Count] = {}
-        self.outcomes: dict[tuple[str, str], int] = {}
-        self.by_queue: dict[str, Count] = {}
+        self._books = Books({}, {}, {})
 
     def ended(self, runs: Sequence[LiveRun], name: Name) -> None:
         """Attempts ended, all of them just now and in the same way."""
         outcome = OUTCOMES.get(name, str(name))
         clock = self._leader.clock
         minute, now = int(clock.time() // 60), clock.monotonic()
-        by_kind: dict[tuple[str, str, int], Count] = {}
+        counts = self._books.counts
         for run in runs:
-            kind = (run.tenant_id, run.queue, run.shard)
-            count = by_kind.get(kind)
+            key = (minute, run.tenant_id, run.queue, outcome, run.shard)
+            count = counts.get(key)
             if count is None:
-                count = by_kind[kind] = Count()
+                count = counts[key] = Count()
             lag_s, duration_s = run.lag_s, now - run.started_at if run.started_at else 0.0
             count.count += 1
             count.lag_ms[bucket_of(lag_s)] += 1
             count.duration_ms[bucket_of(duration_s)] += 1
             count.lag_sum += lag_s
             count.duration_sum += duration_s
-        for (tenant_id, queue, shard), count in by_kind.items():
-            _merge(self._counts.setdefault(Key(minute, tenant_id, queue, outcome, shard), Count()), count)
-            self.outcomes[queue, outcome] = self.outcomes.get((queue, outcome), 0) + count.count
-            _merge(self.by_queue.setdefault(queue, Count()), count)
+
+    def by_outcome(self) -> dict[tuple[str, str], Count]:
+        """What was counted since the process started, by queue and outcome."""
+        counts, writing, written = self._books
+        return _added_up(written, [*writing.items(), *list(counts.items())])
 
     async def run_once(self) -> float:
         """Write what was counted. What cannot be written now is added to the next time."""
-        counts, self._counts = self._counts, {}
+        counts, _, written = self._books
+        self._books = Books({}, counts, written)
         rows = [_row(key, count) for key, count in counts.items()]
         try:
             async with self._database.connection() as connection:
                 await rollups.add(connection, rows)
         except BaseException:
+            together = dict(self._books.counts)
             for key, count in counts.items():
-                _merge(self._counts.setdefault(key, Count()), count)
+                together[key] = _sum(together.get(key), count)
+            self._books = Books(together, {}, written)
             raise
+        self._books = Books(self._books.counts, {}, _added_up(written, counts.items()))
         return WRITE_EVERY_S
 
 
-def by_queue(counted: Iterable[Tally]) -> dict[str, Count]:
-    """What several have counted since the process started, added up by queue."""
-    total: dict[str, Count] = {}
+def by_outcome(counted: Iterable[Tally]) -> dict[tuple[str, str], Count]:
+    """What several have counted since the process started, added up by queue and outcome."""
+    total: dict[tuple[str, str], Count] = {}
     for tally in counted:
-        for queue, count in list(tally.by_queue.items()):
-            _merge(total.setdefault(queue, Count()), count)
+        for key, count in tally.by_outcome().items():
+            total[key] = _sum(total.get(key), count)
+    return total
+
+
+def by_queue(outcomes: Mapping[tuple[str, str], Count]) -> dict[str, Count]:
+    """The same by queue alone."""
+    total: dict[str, Count] = {}
+    for (queue, _), count in outcomes.items():
+        total[queue] = _sum(total.get(queue), count)
+    return total
+
+
+def _added_up(
+    written: Mapping[tuple[str, str], Count], counts: Iterable[tuple[Key, Count]]
+) -> dict[tuple[str, str], Count]:
+    total = dict(written)
+    for (_, _, queue, outcome, _), count in counts:
+        total[queue, outcome] = _sum(total.get((queue, outcome)), count)
     return total
 
 
 def _row(key: Key, count: Count) -> rollups.RollupRow:
-    minute = clocks.to_datetime(key.minute * 60)
+    minute, tenant_id, queue, outcome, shard = key
     lag, duration = json.dumps(count.lag_ms), json.dumps(count.duration_ms)
-    return rollups.RollupRow(minute, key.tenant_id, key.queue, key.outcome, key.shard, count.count, lag, duration)
+    return rollups.RollupRow(
+        clocks.to_datetime(minute * 60), tenant_id, queue, outcome, shard, count.count, lag, duration
+    )
 
 
-def _merge(into: Count, other: Count) -> None:
-    into.count += other.count
-    into.lag_sum += other.lag_sum
-    into.duration_sum += other.duration_sum
-    into.lag_ms = [a + b for a, b in zip(into.lag_ms, other.lag_ms, strict=True)]
-    into.duration_ms = [a + b for a, b in zip(into.duration_ms, other.duration_ms, strict=True)]
+def _sum(one: Count | None, other: Count) -> Count:
+    """Both together, as a new count."""
+    if one is None:
+        return replace(other)
+    return Count(
+        one.count + other.count,
+        list(map(add, one.lag_ms, other.lag_ms)),
+        list(map(add, one.duration_ms, other.duration_ms)),
+        one.lag_sum + other.lag_sum,
+        one.duration_sum + other.duration_sum,
+    )
