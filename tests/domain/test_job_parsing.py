@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -336,6 +338,61 @@ def test_a_batch_is_read_item_by_item() -> None:
     assert read[4]["name"] == "n" if isinstance(read[4], dict) else False
     assert job_parsing.read_bodies(b"[]") == []
     assert len(job_parsing.read_bodies(b' [ {} , 5\n,\t"\\ud800" ] ')) == 3
+
+
+VALUES: dict[str, list[bytes]] = {
+    "name": [b'"a"', b'"b"', b'""', b"null", b"5", b'"a\\ud800"'],
+    "payload": [b"{}", b'{"n":1}', b"null", b'"\\u0000"', b"1.50", b"[" * 101 + b"]" * 101],
+    "target": [b'{"handler":"w"}', b'{"handler":"v"}', b'{"http":{"url":"https://h.example"}}', b"null", b"5"],
+    "run_at": [b'"now"', b'"2030-01-01T00:00:00Z"', b"null", b"17"],
+    "run_in_s": [b"5", b"-1"],
+    "schedule": [b'"@daily"', b'"* * *"'],
+    "priority": [b"3", b"3.0", b"true", b"99"],
+    "tags": [b'["x","y"]', b'["x","x"]', b'"x"'],
+    "unknown": [b"1"],
+}
+
+
+@st.composite
+def raw_bodies(draw: st.DrawFn) -> bytes:
+    members = draw(st.lists(st.sampled_from(sorted(VALUES)), unique=True, max_size=6))
+    given = [b'"%s":%s' % (name.encode(), draw(st.sampled_from(VALUES[name]))) for name in members]
+    return b"{" + b",".join(given) + b"}"
+
+
+def _outcome(parse_it: Callable[[], job.JobSpec]) -> object:
+    try:
+        return parse_it()
+    except errors.InvalidError as error:
+        return error.faults
+
+
+@given(st.lists(raw_bodies(), max_size=12))
+@settings(max_examples=300)
+def test_a_batch_is_parsed_as_its_bodies_are_one_by_one(raw: list[bytes]) -> None:
+    """Whatever members they share, and whatever is wrong with some of them."""
+    bodies = job_parsing.read_bodies(b"[" + b",".join(raw) + b"]")
+    parser = job_parsing.Parser(NOW)
+    for body, alone in zip(bodies, raw, strict=True):
+        assert isinstance(body, dict)
+        together = _outcome(functools.partial(parser.parse, body))
+        assert together == _outcome(functools.partial(job_parsing.parse, job_parsing.read_body(alone), now=NOW))
+
+
+def test_what_bodies_of_a_batch_share_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = b'{"target":{"handler":"w"},"run_in_s":5,"name":"n%d","payload":{"n":%d}}'
+    bodies = job_parsing.read_bodies(b"[" + b",".join(body % (n, n) for n in range(50)) + b"]")
+    parser, read = job_parsing.Parser(NOW), list[object]()
+    original = job_parsing.parse
+
+    def counted(body: dict[str, Any], **more: Any) -> job.JobSpec:
+        read.append(body)
+        return original(body, **more)
+
+    monkeypatch.setattr(job_parsing, "parse", counted)
+    made = [parser.parse(body) for body in bodies if isinstance(body, dict)]
+    assert [(spec.name, spec.payload) for spec in made] == [(f"n{n}", f'{{"n":{n}}}') for n in range(50)]
+    assert len(read) == 1
 
 
 def test_a_batch_has_a_largest_size_and_is_a_list() -> None:

@@ -231,6 +231,24 @@ async def test_a_one_off_that_was_cancelled_ahead_of_its_time_does_not_come_back
     assert tick["id"] not in [run["id"] for run in await at_work.rows("runs", made)]
 
 
+async def test_a_pause_of_a_one_off_accounts_for_the_ticks_of_its_schedule_before(at_work: World) -> None:
+    """Found by the simulation: ticks that waited, an edit that made the job a one-off, a pause; then they were nowhere."""
+    made = await at_work.create(interval_s=60)
+    at_work.later(minutes=2, seconds=1)
+    await at_work.fire()
+    waiting = await at_work.run_times(made)
+    assert len(waiting) >= 1
+    run_at = NOON + timedelta(hours=1)
+    await at_work.patch(made, interval_s=None, run_at=run_at.isoformat())
+    await at_work.catalog.pause(WHO, made.id)
+    assert await at_work.run_times(made) == []
+    stopped = [line for line in await at_work.skipped(made) if line[0] == "paused"]
+    assert stopped == [("paused", waiting[0], waiting[-1], len(waiting))]
+    await at_work.catalog.resume(WHO, made.id)
+    assert await at_work.next_time(made) == run_at
+    assert await at_work.run_times(made) == []
+
+
 async def test_a_one_off_that_ran_before_the_resume_does_not_run_again(at_work: World) -> None:
     made = await at_work.create(run_at="now")
     (run,) = await at_work.rows("runs", made)

@@ -103,6 +103,16 @@ def _resumed_behind(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(pausing, "_settled_ahead", now_is_enough)
 
 
+def _a_forgetful_pause(patch: pytest.MonkeyPatch) -> None:
+    account = pausing._account
+
+    def forgetting(held: Any, stopped: list[datetime], now: datetime) -> Any:
+        kept, lines = account(held, stopped, now)
+        return kept, [] if job.is_one_off(held.job.spec) else lines
+
+    patch.setattr(pausing, "_account", forgetting)
+
+
 def _edited_in_a_pause(patch: pytest.MonkeyPatch) -> None:
     end = past_schedules.end
 
@@ -222,6 +232,7 @@ FOUND = [
     Planted("a resume runs ticks that were written down as skipped", _resumed_behind, 41, CLOCKS),
     Planted("an edit in a pause forgets ticks that were handled ahead", _edited_in_a_pause, 13, PEOPLE),
     Planted("a one-off at the very time of a tick that has ended is made again", _a_tick_again, 37, PEOPLE),
+    Planted("a pause of a one-off forgets what waited of its schedule before", _a_forgetful_pause, 159),
 ]
 PLANTED = [
     Planted("claims ask for no state", without_condition(runs.SQL.claim, of_runs.claim, _waiting), 4),

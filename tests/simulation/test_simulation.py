@@ -1,4 +1,4 @@
-"""A hundred seeds keep every promise. `make simulate SEEDS=10000` plays more of them."""
+"""Two hundred seeds keep every promise. `make simulate SEEDS=10000` plays more of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-SEEDS = 100
+SEEDS = 200
 AT_ONCE = 25
 
 

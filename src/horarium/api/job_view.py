@@ -10,8 +10,9 @@ from uuid import UUID
 
 from horarium import durations, errors
 from horarium.api import etags
-from horarium.domain import cron, ids, job, job_document, schedule, zones
+from horarium.domain import cron, job, job_document, schedule, zones
 from horarium.services import job_views
+from horarium.store import runs
 
 _KEPT = 8192
 _FAR = datetime(9999, 1, 1, tzinfo=UTC)
@@ -59,7 +60,7 @@ def headers_of_new(made: job.Job) -> dict[str, str]:
 def run_id_of(held: job.Job) -> UUID | None:
     """The id of the run of a one-off, which is known before it is made; None for a recurring job."""
     run_at = held.spec.run_at
-    return None if run_at is None else ids.tick_run_id(held.id, held.shard, run_at)
+    return None if run_at is None else runs.tick_id(held.id, held.shard, run_at)
 
 
 def words(spec: job.JobSpec) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -64,7 +63,8 @@ async def create_jobs(request: Request, who: auth.Enqueuer, raw: bodies.Batch) -
     known = node.of(request)
     now = known.clock.now()
     listed = job_parsing.read_bodies(raw if bodies.is_list(raw) else memoryview(bodies.only_member(raw, "jobs")))
-    specs = [_spec_or_error(who, body, now) for body in listed]
+    parser = job_parsing.Parser(now)
+    specs = [_spec_or_error(who, body, parser) for body in listed]
     results = await known.catalog.create_many(who, specs)
     items = [_batch_item(request, result) for result in results]
     failed = sum(1 for result in results if isinstance(result, errors.HorariumError))
@@ -91,12 +91,12 @@ def _check_may_define(who: job.Actor, spec: job.JobSpec) -> None:
 
 
 def _spec_or_error(
-    who: job.Actor, body: dict[str, Any] | errors.HorariumError, now: datetime
+    who: job.Actor, body: dict[str, Any] | errors.HorariumError, parser: job_parsing.Parser
 ) -> job.JobSpec | errors.HorariumError:
     if isinstance(body, errors.HorariumError):
         return body
     try:
-        spec = job_parsing.parse(body, now=now)
+        spec = parser.parse(body)
         _check_may_define(who, spec)
     except errors.HorariumError as error:
         return error

@@ -46,7 +46,12 @@ def tick_run_bytes(job_id: bytes, shard: int, micros: int) -> bytes:
 
 def fresh_id(shard: int, now: datetime, entropy: int) -> UUID:
     """An id for a job or a run made by hand. `entropy` is a random number of at least 62 bits, drawn by the caller."""
-    return _assemble(microseconds(now) // 1000, 7, shard, entropy)
+    return UUID(int=_assembled(microseconds(now) // 1000, 7, shard, entropy))
+
+
+def fresh_bytes(shard: int, ms: int, entropy: int) -> bytes:
+    """The 16 bytes of `fresh_id`, for many ids of one moment: `ms` is in milliseconds since the epoch."""
+    return _assembled(ms, 7, shard, entropy).to_bytes(16, "big")
 
 
 def shard_of(identifier: UUID) -> int:
@@ -67,7 +72,7 @@ def is_tick(identifier: UUID) -> bool:
     return (identifier.int >> 76) & 0xF == 8
 
 
-def _assemble(ms: int, version: int, shard: int, rest: int) -> UUID:
+def _assembled(ms: int, version: int, shard: int, rest: int) -> int:
     if not 0 <= shard < MAX_SHARDS:
         raise ValueError(f"shard {shard} is not within 0 to {MAX_SHARDS - 1}")
-    return UUID(int=(ms & _MS_MASK) << 80 | version << 76 | shard << 64 | _VARIANT | rest & _REST_MASK)
+    return (ms & _MS_MASK) << 80 | version << 76 | shard << 64 | _VARIANT | rest & _REST_MASK

@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -88,6 +88,10 @@ _READ_ONLY = frozenset(
 )
 _LATER = ("after", "concurrency")
 
+_OWN = ("name", "payload")  # what each job of a batch is likely to have for itself
+_KINDS = 1_000  # how much of what the others may share is remembered
+_FIELDS = tuple(field.name for field in dataclasses.fields(job.JobSpec))
+
 _LABEL = job_fields.label(MAX_NAME)
 _TAG = job_fields.label(100)
 _WITHIN = {"within_s": job_fields.integer(1, MAX_SPAN_S)}
@@ -118,8 +122,9 @@ def read_bodies(raw: bytes | memoryview) -> list[dict[str, Any] | errors.Horariu
     except (msgspec.DecodeError, RecursionError):
         return _read_bodies_one_by_one(raw)
     _check_batch_size(len(bodies))
+    known: dict[bytes, Any] = {}
     try:
-        return [_members(body) for body in bodies]
+        return [_members_alike(body, known) for body in bodies]
     except (msgspec.DecodeError, RecursionError):
         return _read_bodies_one_by_one(raw)
 
@@ -146,6 +151,41 @@ def parse(body: Mapping[str, Any], *, now: datetime, held: job.JobSpec | None = 
     return job.JobSpec(**given, **fields)
 
 
+class Parser:
+    """`parse` for the bodies of a batch, as `read_bodies` gives them: what many of them share is looked at once.
+
+    Most batches are one job many times, each with a payload or a name of its own. Members are the same where they are the same
+    object, so the bodies must be kept for as long as this is used.
+    """
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+        self._known: dict[tuple[object, ...], _Shared] = {}
+
+    def parse(self, body: Mapping[str, Any]) -> job.JobSpec:
+        """The job that a body describes. Raises like `parse`."""
+        given = tuple([part for name, value in body.items() for part in (name, name in _OWN or id(value))])
+        shared = self._known.get(given)
+        if shared is not None:
+            faults = Faults()
+            own = _read_members({name: body[name] for name in _OWN if name in body}, faults)
+            if not faults and own.keys() == shared.own:
+                return job.JobSpec(**shared.members, **own)
+        spec = parse(body, now=self._now)
+        if len(self._known) < _KINDS:
+            own_names = frozenset(name for name in _OWN if body.get(name) is not None)
+            members = {name: getattr(spec, name) for name in _FIELDS if name not in own_names}
+            self._known[given] = _Shared(members, own_names)
+        return spec
+
+
+class _Shared(NamedTuple):
+    """What bodies have in common: the members of their jobs but for those in `own`, which each of them has for itself."""
+
+    members: dict[str, Any]
+    own: frozenset[str]
+
+
 def merge(spec: job.JobSpec, patch: Mapping[str, Any], *, now: datetime) -> job.JobSpec:
     """The job that a merge-patch (RFC 7396) makes of another.
 
@@ -170,6 +210,20 @@ def _merged(body: Mapping[str, Any], patch: Mapping[str, Any], *, top: bool = Tr
         else:
             merged[name] = value
     return merged
+
+
+def _members_alike(raw: Mapping[str, msgspec.Raw], known: dict[bytes, Any]) -> dict[str, Any]:
+    """As `_members`, where members with the same text are the same object: they are read once."""
+    members: dict[str, Any] = {}
+    for name, value in raw.items():
+        if name in _OWN:
+            members[name] = value if name == "payload" else _VALUE.decode(value)
+            continue
+        text = bytes(value)
+        if text not in known and len(known) < _KINDS:
+            known[text] = _VALUE.decode(value)
+        members[name] = known[text] if text in known else _VALUE.decode(value)
+    return members
 
 
 def _members(raw: Mapping[str, msgspec.Raw]) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from horarium.domain import firing, ids, job, schedule, zones
+from horarium.domain import firing, job, schedule, zones
 from horarium.domain.overlap import Overlap
 from horarium.services.pokes import Pokes
-from horarium.store.runs import RunRow
+from horarium.store.runs import RunRow, tick_id
 from horarium.store.timers import TimerRow
 
 
@@ -90,7 +90,7 @@ def run_of(each: job.Job, tick: firing.Tick) -> RunRow:
     """The run of one occurrence; the same occurrence gives the same id (rule I1)."""
     spec = each.spec
     return RunRow(
-        id=ids.tick_run_id(each.id, each.shard, tick.scheduled_for),
+        id=tick_id(each.id, each.shard, tick.scheduled_for),
         job_id=each.id,
         shard=each.shard,
         tenant_id=each.tenant_id,

@@ -31,6 +31,7 @@ def new_jobs(who: job.Actor, specs: Sequence[job.JobSpec], now: datetime, shards
     total, here = shards
     if not here:
         raise errors.ShardMovedError("no shard lives in this database any more")
+    ms = ids.microseconds(now) // 1000
     entropy = secrets.token_bytes(_ENTROPY_BYTES * len(specs))
     made = []
     for number, spec in enumerate(specs):
@@ -42,7 +43,7 @@ def new_jobs(who: job.Actor, specs: Sequence[job.JobSpec], now: datetime, shards
             shard = sharding.shard_of_name(who.tenant_id, spec.name, total)
         made.append(
             job.Job(
-                id=ids.fresh_id(shard, now, drawn),
+                id=runs.uuid_of(ids.fresh_bytes(shard, ms, drawn)),
                 shard=shard,
                 tenant_id=who.tenant_id,
                 spec=spec,

@@ -122,14 +122,17 @@ def _account(held: Held, stopped: list[datetime], now: datetime) -> tuple[list[d
     """The nominal times that a pause stops: those a catch-up may bring back, and the lines about all of them.
 
     `stopped` are those of waiting runs; to them come the ones that the timer stands for and no run was made of. The tick of
-    a one-off gets no line: it runs on resume (rule P4).
+    a one-off gets no line: it runs on resume (rule P4). What waited of a schedule that the job had before is only written down.
     """
     planned = job.schedule_of(held.job.spec, held.job.anchor_at)
     first = held.timer.scheduled_for if held.timer is not None and held.timer.scheduled_for <= now else None
     unmade = [] if first is None else _latest(planned, first, now)
     every = [*stopped, *unmade]
+    if job.is_one_off(held.job.spec):
+        earlier = [nominal for nominal in every if nominal != held.job.spec.run_at]
+        return [nominal for nominal in every if nominal not in earlier], [_line(held.job, earlier)] if earlier else []
     kept = every[-MAX_RETRACTED:]
-    if job.is_one_off(held.job.spec) or not kept:
+    if not kept:
         return kept, []
     lines = [_line(held.job, kept)]
     if older := every[: -len(kept)]:

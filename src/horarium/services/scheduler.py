@@ -183,8 +183,7 @@ def _write(batch: Batch, timer: TimerRow, plan: Plan) -> None:
     """Add the rows of one planned timer to the batch."""
     overlap = decode_policy(timer.policy_key).overlap
     for tick in plan.ticks:
-        micros = ids.microseconds(tick.scheduled_for)
-        run_id = runs.uuid_of(ids.tick_run_bytes(timer.job_id.bytes, timer.shard, micros))
+        run_id = runs.tick_id(timer.job_id, timer.shard, tick.scheduled_for)
         batch.runs.append(
             runs.RunRow(
                 run_id,

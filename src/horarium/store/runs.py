@@ -12,6 +12,7 @@ from uuid import UUID
 import asyncpg
 from asyncpg.pgproto import pgproto
 
+from horarium.domain.ids import microseconds, tick_run_bytes
 from horarium.store import statements
 from horarium.store.timers import Terms
 
@@ -19,6 +20,11 @@ SQL = statements.load("runs")
 
 # An id from its 16 bytes or its text, in the driver's own class: a `uuid.UUID` that is made, hashed, sent and shown faster.
 uuid_of: Callable[[bytes | str], UUID] = pgproto.UUID
+
+
+def tick_id(job_id: UUID, shard: int, nominal: datetime) -> UUID:
+    """`ids.tick_run_id` in the driver's class."""
+    return uuid_of(tick_run_bytes(job_id.bytes, shard, microseconds(nominal)))
 
 
 class RunRow(NamedTuple):
