@@ -19,6 +19,7 @@ from horarium.domain.run import LiveRun, Phase
 
 SECONDS_PER_PRIORITY = 60.0
 FRONT = -1e15
+LEAST_WEIGHT = 0.01
 
 _sequence = count()
 
@@ -188,7 +189,7 @@ class Queue:
             return self._take_alone(wanted.tenant, accepts, limit)
         if len(self._round) == 1:
             return self._take_alone(self._round[0], accepts, limit)
-        taken: list[LiveRun] = []
+        taken = self._take_rounds(accepts, limit, weight_of)
         idle = 0
         while len(taken) < limit and idle < len(self._round):
             tenant = self._round[0]
@@ -203,13 +204,31 @@ class Queue:
                 idle += 1
         return taken
 
+    def _take_rounds(
+        self, accepts: Callable[[str], bool], limit: int, weight_of: Callable[[str], float]
+    ) -> list[LiveRun]:
+        """Rounds that fit whole into the limit, each tenant's turns of them at once: it goes to one claim anyhow."""
+        taken: list[LiveRun] = []
+        weights = [(tenant, max(weight_of(tenant), LEAST_WEIGHT)) for tenant in self._round]
+        rounds = int(limit / sum(weight for _, weight in weights)) if weights else 0
+        for tenant, weight in weights if rounds > 1 else ():
+            lane = self.lanes[tenant]
+            lane.deficit += rounds * weight
+            asked = min(limit - len(taken), int(lane.deficit))
+            got = lane.take(accepts, asked)
+            taken += got
+            lane.deficit = lane.deficit - len(got) if len(got) == asked else 0.0
+            if not lane.by_target:
+                self._forget(tenant)
+        return taken
+
     def _serve(self, lane: Lane, accepts: Callable[[str], bool], limit: int, weight: float) -> list[LiveRun]:
         """The turn of the lane whose turn it is. It ends when the deficit is used up, not when only the limit stopped it.
 
         A weight below one saves up over several rounds; a lane that has nothing to give saves nothing.
         """
         if lane.deficit < 1:
-            lane.deficit += max(weight, 0.01)
+            lane.deficit += max(weight, LEAST_WEIGHT)
         asked = min(limit, int(lane.deficit))
         got = lane.take(accepts, asked)
         if got:
