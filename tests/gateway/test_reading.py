@@ -9,7 +9,7 @@ import pytest
 
 from horarium import errors
 from horarium.gateway import reading
-from horarium.protocol import messages
+from horarium.protocol import messages, problems
 
 
 def with_header(value: bytes) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def test_each_error_has_its_status(
     problem = json.loads(body)
     assert (given, told) == (status, headers)
     assert (problem["status"], problem["title"], problem["detail"]) == (status, error.title, "x")
-    assert problem["type"].startswith("urn:horarium:problem:")
+    assert problem["type"] == problems.type_of(error)
 
 
 def test_faults_are_listed_with_their_pointers() -> None:

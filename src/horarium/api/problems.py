@@ -1,4 +1,4 @@
-"""Errors become problem documents (RFC 9457): the one place where HTTP learns of them.
+"""Errors become problem documents (RFC 9457).
 
     {"type": "urn:horarium:problem:never-fires", "title": …, "status": 422, "detail": …, "request_id": …,
      "errors": [{"pointer": "/schedule", "detail": …, "code": "never_fires"}]}
@@ -25,54 +25,38 @@ from starlette.types import Scope
 
 from horarium import errors
 from horarium.domain import job_fields
-
-MEDIA_TYPE = "application/problem+json"
-PREFIX = "urn:horarium:problem:"
+from horarium.protocol import problems
 
 _log = structlog.get_logger("horarium.api")
-
-_KINDS: Mapping[type[errors.HorariumError], tuple[int, str]] = {
-    errors.InvalidError: (422, "invalid"),
-    errors.NotFoundError: (404, "not-found"),
-    errors.ConflictError: (409, "conflict"),
-    errors.StaleVersionError: (412, "stale-version"),
-    errors.TooLargeError: (413, "too-large"),
-    errors.UnauthenticatedError: (401, "unauthenticated"),
-    errors.ForbiddenError: (403, "forbidden"),
-    errors.OverLimitError: (429, "over-limit"),
-    errors.UnavailableError: (503, "unavailable"),
-}
 
 
 def document(scope: Scope, error: errors.HorariumError) -> dict[str, Any]:
     """The problem document of an error."""
-    status, kind = _kind_of(error)
     faults = error.faults if isinstance(error, errors.InvalidError) else ()
-    return _document(scope, status, _type(error, kind, faults), error.title, str(error), faults)
+    return _document(scope, problems.status_of(error), problems.type_of(error), error.title, str(error), faults)
 
 
 def of_error(scope: Scope, error: errors.HorariumError) -> Response:
     """The answer to a request that ended in an error of ours."""
     content = document(scope, error)
-    return _answer(content, _headers_of(error))
+    return _answer(content, problems.headers_of(error))
 
 
 def of_status(scope: Scope, status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
     """The answer that says no more than a status does: no such route, not this method."""
     phrase = HTTPStatus(status).phrase
-    kind = PREFIX + phrase.lower().replace(" ", "-")
-    return _answer(_document(scope, status, kind, phrase, detail), headers or {})
+    return _answer(_document(scope, status, problems.type_of_status(status), phrase, detail), headers or {})
 
 
 def of_crash(scope: Scope) -> Response:
     """The answer to a request that met a fault of ours: all it tells is what to look for in the log."""
     detail = "this is a fault of the server; its log has more under the request id"
-    return _answer(_document(scope, 500, PREFIX + "internal", "Internal error", detail), {})
+    return _answer(_document(scope, 500, problems.PREFIX + "internal", "Internal error", detail), {})
 
 
 async def on_error(request: Request, error: Exception) -> Response:
     """Exception handler for HorariumError. An error that stands for no answer is a fault of ours and travels on."""
-    if not isinstance(error, errors.HorariumError) or not isinstance(error, tuple(_KINDS)):
+    if not isinstance(error, errors.HorariumError) or not problems.is_answer(error):
         raise error
     if isinstance(error, errors.UnavailableError):
         _log.warning("unavailable", path=request.url.path, reason=str(error))
@@ -113,27 +97,7 @@ def _document(
 
 
 def _answer(content: dict[str, Any], headers: Mapping[str, str]) -> Response:
-    return Response(msgspec.json.encode(content), content["status"], dict(headers), MEDIA_TYPE)
-
-
-def _kind_of(error: errors.HorariumError) -> tuple[int, str]:
-    return next(kind for cls, kind in _KINDS.items() if isinstance(error, cls))
-
-
-def _type(error: errors.HorariumError, kind: str, faults: Sequence[errors.Fault]) -> str:
-    codes = {fault.code for fault in faults}
-    word = codes.pop() if len(codes) == 1 else getattr(error, "code", kind)
-    return PREFIX + word.replace("_", "-")
-
-
-def _headers_of(error: errors.HorariumError) -> dict[str, str]:
-    if isinstance(error, errors.UnauthenticatedError):
-        return {"WWW-Authenticate": 'Bearer realm="horarium"'}
-    if isinstance(error, errors.OverLimitError):
-        return {"Retry-After": str(max(1, round(error.retry_after_s)))}
-    if isinstance(error, errors.UnavailableError):
-        return {"Retry-After": "1"}
-    return {}
+    return Response(msgspec.json.encode(content), content["status"], dict(headers), problems.MEDIA_TYPE)
 
 
 def _explained(request: Request, error: HTTPException) -> str:

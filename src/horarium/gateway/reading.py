@@ -8,20 +8,10 @@ import msgspec
 from starlette.types import Scope
 
 from horarium import errors
+from horarium.protocol import problems
 
 Headers = list[tuple[bytes, bytes]]
 Message = TypeVar("Message")
-
-_STATUS: dict[type[errors.HorariumError], int] = {
-    errors.InvalidError: 422,
-    errors.NotFoundError: 404,
-    errors.ConflictError: 409,
-    errors.TooLargeError: 413,
-    errors.UnauthenticatedError: 401,
-    errors.ForbiddenError: 403,
-    errors.OverLimitError: 429,
-    errors.UnavailableError: 503,
-}
 
 
 def bearer_token(scope: Scope) -> str:
@@ -44,27 +34,23 @@ def decode(decoder: msgspec.json.Decoder[Message], body: bytes) -> Message:
 
 def refusal(error: errors.HorariumError) -> tuple[int, Headers, bytes]:
     """The answer to a message that is refused."""
-    status = next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 500)
+    status = problems.status_of(error)
     problem: dict[str, Any] = {
-        "type": f"urn:horarium:problem:{type(error).__name__.removesuffix('Error').lower()}",
+        "type": problems.type_of(error),
         "title": error.title,
         "status": status,
         "detail": str(error),
     }
     if isinstance(error, errors.InvalidError):
         problem["errors"] = [{"pointer": f.pointer, "detail": f.detail, "code": f.code} for f in error.faults]
-    headers: Headers = []
-    if status == 401:
-        headers.append((b"www-authenticate", b'Bearer realm="horarium"'))
-    if status == 503:
-        headers.append((b"retry-after", b"1"))
+    headers = [(name.lower().encode(), value.encode()) for name, value in problems.headers_of(error).items()]
     return status, headers, msgspec.json.encode(problem)
 
 
 def method_not_allowed(method: str) -> tuple[int, Headers, bytes]:
     """The answer to another method than POST."""
     problem = {
-        "type": "urn:horarium:problem:method-not-allowed",
+        "type": problems.type_of_status(405),
         "title": "Method Not Allowed",
         "status": 405,
         "detail": f"{method} is not taken here, only POST",
