@@ -13,8 +13,8 @@ from horarium import clock as clocks
 from horarium.domain import schedule
 from horarium.domain.outcome import Outcome
 from horarium.events import Name
-from horarium.services import dispatcher as dispatchers
 from horarium.services import scheduler as schedulers
+from horarium.services import waiters
 from horarium.services.endings import Report
 from horarium.services.shard_owner import ShardOwner
 from horarium.store import runs, shards, timers
@@ -157,7 +157,7 @@ async def test_a_run_too_large_for_the_wire_does_not_block_the_others(
     core: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """camunda/camunda#4420: one job too large for the transport blocks the queue: workers ask for it again and again."""
-    monkeypatch.setattr(dispatchers, "MAX_RESPONSE_BYTES", 100_000)
+    monkeypatch.setattr(waiters, "MAX_RESPONSE_BYTES", 100_000)
     made = await core.job()
     now = core.clock.now()
     large = made.by_hand(now, payload=json.dumps({"text": "x" * 150_000}))

@@ -13,7 +13,7 @@ import pytest
 from horarium import clock as clocks
 from horarium.domain.run import Phase
 from horarium.events import Name
-from horarium.services import dispatcher as dispatchers
+from horarium.services import waiters
 from horarium.store import runs, timers
 from tests import builders
 from tests.builders import Core, wanted
@@ -230,7 +230,7 @@ async def test_who_goes_away_just_as_the_claim_ends_gives_back(core: Core, monke
     await until_it_waits(core)
     answer = core.dispatcher._answer
 
-    def answer_and_go(waiter: dispatchers.Waiter, leases: list[str]) -> None:
+    def answer_and_go(waiter: waiters.Waiter, leases: list[str]) -> None:
         answer(waiter, leases)
         going.cancel()
 
@@ -385,7 +385,7 @@ async def test_a_worker_of_one_tenant_gets_no_other_tenants_runs(core: Core) -> 
 async def test_what_is_too_large_for_one_answer_is_handed_out_in_several(
     core: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatchers, "MAX_RESPONSE_BYTES", 1000)
+    monkeypatch.setattr(waiters, "MAX_RESPONSE_BYTES", 1000)
     made = await core.job(payload=f'{{"text": "{"x" * 300}"}}')
     await core.make(*(made.by_hand(core.clock.now()) for _ in range(3)))
     got = [lease for _ in range(3) for lease in await core.lease()]
@@ -396,7 +396,7 @@ async def test_what_is_too_large_for_one_answer_is_handed_out_in_several(
 async def test_a_run_that_is_larger_than_any_answer_is_a_dead_letter(
     core: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatchers, "MAX_RESPONSE_BYTES", 1000)
+    monkeypatch.setattr(waiters, "MAX_RESPONSE_BYTES", 1000)
     made = await core.job(payload=f'{{"text": "{"x" * 2000}"}}')
     row = made.by_hand(core.clock.now())
     await core.make(row)

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from horarium.domain.run import Phase
-from horarium.services.dispatcher import Waiter
+from horarium.services.waiters import Waiter
 from tests import builders
 from tests.builders import WAIT_S, Core, read, wanted
 

@@ -19,9 +19,10 @@ from horarium import errors
 from horarium.domain import sourcing
 from horarium.domain.lanes import Wanted
 from horarium.protocol import peer_messages as wire
-from horarium.services.dispatcher import Dispatcher, GiveBack, Waiter
+from horarium.services.dispatcher import Dispatcher, GiveBack
 from horarium.services.offers import OfferBoard
 from horarium.services.peers import Peer, Peers
+from horarium.services.waiters import Waiter
 
 IDLE_FOR_S = 10.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 1.0
