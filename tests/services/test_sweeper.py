@@ -357,6 +357,22 @@ async def test_what_the_leader_before_was_told_meanwhile_is_found_a_lease_later(
     assert set(core.leader.cursors.values()) == {later}
 
 
+async def test_a_leader_with_very_many_runs_leaves_it_to_the_next_sweep(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweepers, "FEW_RUNS", 1)
+    made = await core.job()
+    for _ in range(2):
+        await core.make(made.by_hand(core.clock.now()))
+    await core.sweeper.load(set(core.leader.terms))
+    row = made.by_hand(core.clock.now())
+    await without_memory(core, row)
+    core.pass_time(sweepers.NOTICED_AFTER_S)
+    await core.sweeper.refill_once()
+    assert row.id not in core.leader.ready
+    assert await sweep(core) == (1, 0)
+
+
 async def test_an_edit_moves_waiting_runs_to_another_queue(core: Core) -> None:
     made = await core.job()
     now, later = made.by_hand(core.clock.now()), made.tick(core.clock.now() + timedelta(minutes=1))

@@ -16,7 +16,7 @@ from horarium.domain.misfire import Misfire
 from horarium.domain.overlap import Overlap
 from horarium.domain.retry import RetryPolicy
 from horarium.domain.states import JobStatus
-from horarium.store import bulk, jobs, runs, timers
+from horarium.store import bulk, jobs, runs, skips, timers
 from horarium.store.database import Database
 
 NOW = datetime(2026, 12, 1, 12, 0, 0, 123456, UTC)
@@ -172,3 +172,17 @@ async def test_outlooks_are_answered_for_each_job_that_is_there(database: Databa
         await jobs.insert(connection, made(PLAIN))
         found = await jobs.outlooks(connection, [made(PLAIN).id, UUID(int=0)], NOW)
         assert found == {made(PLAIN).id: jobs.Outlook()}
+
+
+async def test_a_tick_that_was_skipped_while_its_caller_waited_is_handled(database: Database) -> None:
+    """An edit that waits for the lock of a skip knows an old now: the tick that came meanwhile is not made again."""
+    async with database.connection() as connection:
+        held = made(job.JobSpec(target={"handler": "work"}, name="n", schedule="* * * * * *"))
+        await jobs.insert_many(connection, [held])
+        now = (await connection.fetchval("SELECT now()")).replace(microsecond=0)
+        before, meanwhile, ahead = (now + timedelta(seconds=seconds) for seconds in (-30, -20, 3600))
+        for last in (before, meanwhile, ahead):
+            line = skips.SkipRow(held.id, held.tenant_id, held.shard, last, last, 1, True, "overlap")
+            await skips.insert(connection, [line])
+        assert await jobs.handled_ahead(connection, held.id, before) == meanwhile
+        assert await jobs.handled_ahead(connection, held.id, meanwhile) is None

@@ -27,6 +27,7 @@ ROWS_AT_ONCE = 5_000
 REFILL_EVERY_S = 0.2
 IDLE_S = 60.0
 QUIET_S = 1.0
+FEW_RUNS = 10_000
 NOTICED_AFTER_S = 3.5  # a lease and a little: whoever led before knows by then that it does not any more
 MOST_INTERVALS = 4
 START = UUID(int=0)
@@ -90,12 +91,17 @@ class Sweeper:
         self._leader.on_ready()
 
     async def _sweep_after_take_over(self) -> None:
-        """A leader that was cut off hears of new runs and timers until it notices, a lease later; then look at what it heard."""
+        """A leader that was cut off hears of new runs and timers until it notices, a lease later; then look at what it heard.
+
+        Not where very many runs wait: who changes leaders because it is overloaded is not to be given more to do, and what is
+        new waits behind the others anyhow.
+        """
         before = self._leader.clock.monotonic() - NOTICED_AFTER_S
         ripe = {shard for shard, at in self._taken_at.items() if at <= before}
         if ripe and not (self._leader.ready.overflowed or self._filling):
-            led = {shard for shard in ripe if self._leader.leads(shard)}
-            await self._sweep(led - self._leader.unloaded, is_expected=True)
+            if len(self._leader.ready) <= FEW_RUNS:
+                led = {shard for shard in ripe if self._leader.leads(shard)}
+                await self._sweep(led - self._leader.unloaded, is_expected=True)
             self._taken_at = {shard: at for shard, at in self._taken_at.items() if shard not in ripe}
             self._leader.rescan(ripe)
             self._leader.on_ready()

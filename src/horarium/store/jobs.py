@@ -187,7 +187,7 @@ async def outlooks(connection: asyncpg.Connection, job_ids: Sequence[UUID], now:
 
 
 async def handled_ahead(connection: asyncpg.Connection, job_id: UUID, now: datetime) -> datetime | None:
-    """The latest tick ahead of `now` that must not be made a second time: it is claimed, or was cancelled."""
+    """The latest tick ahead of `now` that must not be made a second time: it is claimed, was cancelled, or skipped just now."""
     found: datetime | None = await connection.fetchval(SQL.handled_ahead, job_id, now)
     return found
 

@@ -137,6 +137,8 @@ async def handled_ahead(tx: Transaction, job_id: UUID, now: datetime) -> Answer:
     times = [
         row["scheduled_for"] for row in (*live, *ended) if row["trigger"] == "schedule" and row["scheduled_for"] > now
     ]
+    skipped = [row["last"] for row in tx.rows("skips").values() if row["job_id"] == job_id][-100:]
+    times += [last for last in skipped if now < last <= tx.server.now()]
     return [{"max": max(times, default=None)}]
 
 

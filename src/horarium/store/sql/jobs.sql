@@ -122,14 +122,18 @@ LEFT JOIN LATERAL (
 ) AS last ON true;
 
 -- name: handled_ahead
--- The latest tick of a job that lies ahead of $2 and is out of the schedule's hands already: live (claimed early), or ended
--- before its time (cancelled). Indexes runs_job and history_job; what is ahead now ended within the last hours.
+-- The latest tick of a job that lies ahead of $2 and is out of the schedule's hands already: live (claimed early), ended before
+-- its time (cancelled), or skipped by somebody for whose lock the caller waited, while its own $2 grew old. Indexes runs_job,
+-- history_job and skips_job; what is ahead now ended within the last hours, and was skipped just now.
 SELECT max(scheduled_for)
 FROM (
     SELECT scheduled_for FROM runs WHERE job_id = $1 AND trigger = 'schedule' AND scheduled_for > $2
     UNION ALL
     SELECT scheduled_for FROM history
     WHERE job_id = $1 AND trigger = 'schedule' AND scheduled_for > $2 AND finished_at > now() - interval '6 hours'
+    UNION ALL
+    SELECT last FROM (SELECT last FROM skips WHERE job_id = $1 ORDER BY id DESC LIMIT 100) AS latest
+    WHERE last > $2 AND last <= clock_timestamp()
 ) AS ticks;
 
 -- name: retract_ticks
