@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from horarium.api import auth, schemas
+from horarium.protocol import problems
 
 Responses = dict[int | str, dict[str, Any]]
 Object = dict[str, Any]
@@ -189,7 +190,7 @@ def _query_names(route: APIRoute) -> Iterator[str]:
 
 
 def _problem(description: str) -> Object:
-    content = {"application/problem+json": {"schema": {"$ref": f"{_SCHEMAS}Problem"}}}
+    content = {problems.MEDIA_TYPE: {"schema": {"$ref": f"{_SCHEMAS}Problem"}}}
     return {"description": description, "content": content}
 
 

@@ -19,12 +19,12 @@ from horarium.domain import roles
 from horarium.domain.job import Actor
 from horarium.gateway import reading
 from horarium.gateway.worker_calls import WorkerCalls
-from horarium.protocol import messages
+from horarium.protocol import messages, problems
 from horarium.services.keys import Keys
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 JSON = (b"content-type", b"application/json")
-PROBLEM = (b"content-type", b"application/problem+json")
+PROBLEM = (b"content-type", problems.MEDIA_TYPE.encode())
 
 _log = structlog.get_logger("horarium.gateway")
 

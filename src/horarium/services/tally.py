@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import add
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from horarium import clock as clocks
 from horarium.domain.run import LiveRun
@@ -38,6 +38,8 @@ OUTCOMES = {
 
 
 Key = tuple[int, str, str, str, int]  # minute since the epoch, tenant, queue, outcome, shard: what is counted apart
+Outcome = tuple[str, str]  # queue, outcome
+K = TypeVar("K")
 
 
 @dataclass(slots=True)
@@ -59,7 +61,7 @@ class Books(NamedTuple):
 
     counts: dict[Key, Count]
     writing: dict[Key, Count]
-    written: dict[tuple[str, str], Count]
+    written: dict[Outcome, Count]
 
 
 class Tally:
@@ -88,10 +90,10 @@ class Tally:
             count.lag_sum += lag_s
             count.duration_sum += duration_s
 
-    def by_outcome(self) -> dict[tuple[str, str], Count]:
+    def by_outcome(self) -> dict[Outcome, Count]:
         """What was counted since the process started, by queue and outcome."""
         counts, writing, written = self._books
-        return _added_up(written, [*writing.items(), *list(counts.items())])
+        return _added_up([*written.items(), *_by_outcome([*writing.items(), *list(counts.items())])])
 
     async def run_once(self) -> float:
         """Write what was counted. What cannot be written now is added to the next time."""
@@ -102,38 +104,31 @@ class Tally:
             async with self._database.connection() as connection:
                 await rollups.add(connection, rows)
         except BaseException:
-            together = dict(self._books.counts)
-            for key, count in counts.items():
-                together[key] = _sum(together.get(key), count)
-            self._books = Books(together, {}, written)
+            self._books = Books(_added_up([*self._books.counts.items(), *counts.items()]), {}, written)
             raise
-        self._books = Books(self._books.counts, {}, _added_up(written, counts.items()))
+        self._books = Books(self._books.counts, {}, _added_up([*written.items(), *_by_outcome(counts.items())]))
         return WRITE_EVERY_S
 
 
-def by_outcome(counted: Iterable[Tally]) -> dict[tuple[str, str], Count]:
+def by_outcome(counted: Iterable[Tally]) -> dict[Outcome, Count]:
     """What several have counted since the process started, added up by queue and outcome."""
-    total: dict[tuple[str, str], Count] = {}
-    for tally in counted:
-        for key, count in tally.by_outcome().items():
-            total[key] = _sum(total.get(key), count)
-    return total
+    return _added_up(item for tally in counted for item in tally.by_outcome().items())
 
 
-def by_queue(outcomes: Mapping[tuple[str, str], Count]) -> dict[str, Count]:
+def by_queue(outcomes: Mapping[Outcome, Count]) -> dict[str, Count]:
     """The same by queue alone."""
-    total: dict[str, Count] = {}
-    for (queue, _), count in outcomes.items():
-        total[queue] = _sum(total.get(queue), count)
-    return total
+    return _added_up((queue, count) for (queue, _), count in outcomes.items())
 
 
-def _added_up(
-    written: Mapping[tuple[str, str], Count], counts: Iterable[tuple[Key, Count]]
-) -> dict[tuple[str, str], Count]:
-    total = dict(written)
-    for (_, _, queue, outcome, _), count in counts:
-        total[queue, outcome] = _sum(total.get((queue, outcome)), count)
+def _by_outcome(counts: Iterable[tuple[Key, Count]]) -> Iterator[tuple[Outcome, Count]]:
+    return (((queue, outcome), count) for (_, _, queue, outcome, _), count in counts)
+
+
+def _added_up(counts: Iterable[tuple[K, Count]]) -> dict[K, Count]:
+    """Counts with the same key together, none of them changed."""
+    total: dict[K, Count] = {}
+    for key, count in counts:
+        total[key] = _sum(total.get(key), count)
     return total
 
 
