@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from typing import Any
@@ -188,6 +189,39 @@ async def test_many_rows_are_walked_page_by_page(core: Core, monkeypatch: pytest
     assert await sweep(core) == (9, 0)
     await core.fetch("DELETE FROM runs")
     assert await sweep(core) == (0, 9)
+
+
+async def test_a_tick_is_judged_when_all_that_lives_of_its_job_is_loaded(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tick stands on a page before that of the run that is under way, and releases go on while pages travel."""
+    monkeypatch.setattr(sweepers, "ROWS_AT_ONCE", 1)
+    ticks = [await _running_and_due(core) for _ in range(3)]
+    assert all(due < running for running, due in ticks)
+    terms = dict(core.leader.terms)
+    core.leader.drop_shards(list(terms))
+    core.leader.take_shards(terms)
+
+    async def released() -> None:
+        core.releaser.release(0)
+
+    during(monkeypatch, "load", released, times=100)
+    await core.sweeper.load(set(terms))
+    core.releaser.release(0)
+    await asyncio.gather(*core.releaser.under_way())
+    assert await core.fetchval("SELECT count(*) FROM skips") == len(ticks)
+    assert {row["id"] for row in await core.fetch("SELECT id FROM runs")} == {running for running, _ in ticks}
+
+
+async def _running_and_due(core: Core) -> tuple[UUID, UUID]:
+    """A job that skips what overlaps: its run that is under way, and a tick before it that jitter made due after it."""
+    at = core.clock.now()
+    made = await core.job(schedule.Every(timedelta(seconds=1), at), overlap=Overlap.SKIP)
+    late, started = made.tick(at - timedelta(seconds=1), ready_at=at), made.tick(at)
+    await core.make(started, overlap=Overlap.SKIP)
+    await core.lease(slots=1)
+    await without_memory(core, late)
+    return started.id, late.id
 
 
 async def test_a_run_that_ends_while_its_row_travels_is_no_find(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from uuid import UUID
 import asyncpg
 
 from horarium import clock as clocks
+from horarium.domain.overlap import Overlap
 from horarium.domain.run import LiveRun, Phase, overlap_for
 from horarium.domain.states import RUNNING
 from horarium.events import Events, Name
@@ -131,14 +132,25 @@ class Sweeper:
         ready.obey(ready.runs[run.id], overlap_for(row["trigger"], row["overlap"]))
 
     async def _take_up_all(self, shards: set[int]) -> None:
-        """Walk over the rows of some shards by key, until memory is full."""
+        """Walk over the rows of some shards by key, until memory is full. What is taken up may start while the walk goes on.
+
+        Only ticks that an overlap rule may hold back come last and all at once, read anew: they are judged by what is live of
+        their job, and that may be on any page.
+        """
         ready = self._leader.ready
         ready.overflowed = False
+        to_judge: list[UUID] = []
         cursor: UUID | None = START
         while cursor is not None and not ready.overflowed:
             rows, cursor = await self._page(shards, cursor)
             for row in rows:
-                self._adopt(row)
+                if _may_be_held(row):
+                    to_judge.append(row["id"])
+                else:
+                    self._adopt(row)
+            self._leader.on_ready()
+        for row in await self._look_again(to_judge):
+            self._adopt(row)
 
     async def _sweep(self, shards: set[int], *, is_expected: bool = False) -> None:
         """The first look, over all rows; then the second one, at what differed. What is expected is mended and not told."""
@@ -224,3 +236,9 @@ class Sweeper:
         for run in stale:
             ready.gone(run.id)
         return len(stale)
+
+
+def _may_be_held(row: asyncpg.Record) -> bool:
+    """Whether a row is a tick that has not begun, under an overlap rule other than `allow`."""
+    is_new = row["state"] != RUNNING and not row["fencing_token"]
+    return is_new and overlap_for(row["trigger"], row["overlap"]) is not Overlap.ALLOW
