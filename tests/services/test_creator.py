@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
+import asyncpg
 import pytest
 
 from horarium import errors
 from horarium.domain import job
 from horarium.services.creation import Shards
 from horarium.services.creator import Creator
+from horarium.store import one_offs
 from horarium.store.database import Database
 from tests.services.catalog_world import NOON, SHARDS, WHO, HandClock, Heard, World, world
 
@@ -88,3 +91,75 @@ async def test_every_caller_is_told_that_the_database_is_gone() -> None:
     spec = job.JobSpec(target={"handler": "h"}, run_at=NOON)
     results = await asyncio.gather(*(creator.create(WHO, spec) for _ in range(5)), return_exceptions=True)
     assert [type(result) for result in results] == [errors.UnavailableError] * 5
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"run_at": "now"},
+        {"run_at": "now", "name": "bill", "priority": 9, "queue": "mail", "payload": {"n": 1}, "timeout_s": 7},
+        {"run_in_s": 3600, "retry": {"max_attempts": 3}},
+        {"run_at": "2026-12-24T18:00:00Z", "name": "bill", "target": {"http": {"url": "https://example.org"}}},
+    ],
+)
+async def test_a_one_off_by_itself_is_stored_like_one_of_a_batch(
+    at_work: World, creator: Creator, members: dict[str, object]
+) -> None:
+    """They are written by different statements; nobody may see by which."""
+    alone = at_work.spec(**members)
+    assert one_offs.is_plain(alone)
+    first = await creator.create(WHO, alone)
+    of_batch = replace(alone, name=None if alone.name is None else "other")
+    (second,) = await creator.create_many(WHO, [of_batch])
+    assert isinstance(second, job.Job)
+    for table, own in (
+        ("jobs", {"id", "shard", "name"}),
+        ("runs", {"id", "job_id", "shard"}),
+        ("timers", {"job_id", "shard"}),
+    ):
+        key = "id" if table == "jobs" else "job_id"
+        rows = {
+            row[key]: {name: value for name, value in row.items() if name not in own}
+            for row in await _all(at_work, table)
+        }
+        assert rows.get(first.id) == rows.get(second.id), table
+        assert (table != "jobs") <= (len(rows) in (0, 2))
+    assert (await at_work.catalog.get(WHO, first.id)).job == first
+
+
+async def _all(at_work: World, table: str) -> list[asyncpg.Record]:
+    async with at_work.database.connection() as connection:
+        rows: list[asyncpg.Record] = await connection.fetch(f"SELECT * FROM {table}")
+        return rows
+
+
+async def test_a_one_off_leaves_the_line_in_the_audit_that_any_job_does(at_work: World, creator: Creator) -> None:
+    plain, tagged = at_work.spec(run_at="now"), at_work.spec(run_at="now", tags=["a"])
+    made = [await creator.create(WHO, spec) for spec in (plain, tagged)]
+    first, second = await at_work.rows("audit")
+    assert [row["object_id"] for row in (first, second)] == [str(each.id) for each in made]
+    columns = ("tenant_id", "actor", "action", "object_type", "before", "remote", "request_id")
+    assert [first[name] for name in columns] == [second[name] for name in columns]
+    assert json.loads(second["after"]) == {**json.loads(first["after"]), "tags": ["a"]}
+
+
+async def test_a_name_that_is_taken_refuses_one_and_stores_the_others(at_work: World, creator: Creator) -> None:
+    await creator.create(WHO, at_work.spec(name="taken", run_at="now"))
+    specs = [at_work.spec(name=name, **when) for name, when in (
+        ("free", {"run_at": "now"}), ("taken", {"run_at": "now"}), ("taken", {"run_in_s": 60}), ("later", {"run_in_s": 60}),
+    )]  # fmt: skip
+    busy = [asyncio.create_task(creator.create(WHO, at_work.spec(run_at="now"))) for _ in range(2)]
+    results = await asyncio.gather(*(creator.create(WHO, spec) for spec in specs), return_exceptions=True)
+    await asyncio.gather(*busy)
+    assert [type(result) for result in results] == [job.Job, errors.ConflictError, errors.ConflictError, job.Job]
+    told = {run.job_id for run in at_work.heard.added}
+    assert told == {row["job_id"] for row in await _all(at_work, "runs")}
+    assert len(at_work.heard.timers) == len(await _all(at_work, "timers")) == 1
+    assert len(await at_work.rows("audit")) == len(await at_work.rows("jobs")) == 5
+
+
+async def test_what_a_one_off_has_beyond_the_plain_is_kept(at_work: World, creator: Creator) -> None:
+    spec = at_work.spec(run_at="2026-12-24T18:00:00", timezone="Europe/Paris", tags=["a"], jitter_s=5)
+    assert not one_offs.is_plain(spec)
+    made = await creator.create(WHO, spec)
+    assert (await at_work.catalog.get(WHO, made.id)).job.spec == spec

@@ -17,7 +17,7 @@ import pytest
 
 from horarium.domain import firing, ids, job, schedule
 from horarium.domain.states import JobStatus
-from horarium.store import dead_letters, jobs, manual, past_schedules, runs, shards, skips, timers
+from horarium.store import dead_letters, jobs, manual, one_offs, past_schedules, runs, shards, skips, timers
 from horarium.store.shards import NodeRow
 from horarium.store.timers import Terms
 from tests.simulation.both import BASE, LEASE, SHARDS, Both, ModelSide, Tokens
@@ -95,6 +95,29 @@ class Player:
             schedule.encode(job.schedule_of(spec, BASE)), "", self.chance.one_of(("", "2025a")),
         )  # fmt: skip
         await self.both.call("timers.upsert", lambda c, t: timers.upsert(c, [row]))
+
+    async def enqueue(self) -> None:
+        """One-offs in one statement: due at once or later, nameless or with a name that may be borne already."""
+        chosen = [self._one_off() for _ in range(self.chance.integer(1, 4))]
+        rows = [*{row.name or row.id: row for row in chosen}.values()]
+        told = await self.both.call("insert_one_offs", lambda c, t: one_offs.insert(c, rows, BASE))
+        for row in rows:
+            if row.id in told:
+                spec = job.JobSpec({"handler": "work"}, name=row.name, run_at=row.run_at)
+                made = job.Job(row.id, row.shard, "default", spec, BASE, BASE, "ana", BASE, "ana")
+                self.jobs.append(made)
+                self.runs += [row.run_id] if row.run_id else []
+
+    def _one_off(self) -> one_offs.OneOff:
+        shard, at = self.chance.integer(0, 3), self.at()
+        job_id = ids.fresh_id(shard, BASE, self.chance.bits(64))
+        name = self.chance.one_of((None, None, f"n{self.chance.integer(0, 30)}"))
+        run_id = self.chance.one_of((None, ids.tick_run_id(job_id, shard, at)))
+        key = "" if run_id else schedule.encode(schedule.Schedule(schedule.Once(at)))
+        return one_offs.OneOff(
+            job_id, shard, "default", "ana", name, '{"n": 2}', at, '{"handler": "work"}', "default", 5, 300, "{}", "work",
+            run_id, key, None, "r1", "{}",
+        )  # fmt: skip
 
     def tick(self, each: job.Job, **own: Any) -> runs.RunRow:
         at = self.at()
@@ -327,7 +350,7 @@ MOVES: list[Callable[[Player], Any]] = [
     Player.insert_runs, Player.insert_runs, Player.claim, Player.claim, Player.claim, Player.succeed, Player.succeed_plain,
     Player.decide, Player.decide, Player.repeat, Player.end_waiting, Player.drop_waiting, Player.retract,
     Player.request_cancel, Player.look, Player.look_at_one, Player.refresh, Player.fire, Player.fire, Player.move_of_old,
-    Player.timers_by_hand, Player.end_jobs, Player.edit, Player.delete_job, Player.write_down, Player.lead,
+    Player.timers_by_hand, Player.enqueue, Player.end_jobs, Player.edit, Player.delete_job, Player.write_down, Player.lead,
 ]  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
@@ -31,6 +32,14 @@ class Effects:
         A poke says nothing of the rule, so ticks that must obey one are left to the look that leaders take at an edited job.
         """
         return self if overlap is Overlap.ALLOW else dataclasses.replace(self, added=[])
+
+    def of_jobs(self, job_ids: Collection[UUID]) -> Effects:
+        """Those of some jobs: what was planned for the others was not stored."""
+        return dataclasses.replace(
+            self,
+            timers=[timer for timer in self.timers if timer.job_id in job_ids],
+            added=[run for run in self.added if run.job_id in job_ids],
+        )
 
     def tell(self, pokes: Pokes) -> None:
         """Poke, after the commit."""

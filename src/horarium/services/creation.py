@@ -7,13 +7,14 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import NamedTuple
+from uuid import UUID
 
 import asyncpg
 
 from horarium import errors
-from horarium.domain import firing, ids, job, schedule, sharding
+from horarium.domain import firing, ids, job, job_document, schedule, sharding
 from horarium.services import arming
-from horarium.store import bulk, runs, timers
+from horarium.store import bulk, one_offs, runs, timers
 
 _ENTROPY_BYTES = 10
 _WORTH_COPYING = 10
@@ -96,6 +97,18 @@ class Planting:
             first = schedule.next_fire(planned, self._now)
             known = self._planned[said] = _Planned(planned, schedule.encode(planned), first)
         return known
+
+
+def one_offs_of(made: Iterable[tuple[job.Actor, job.Job]], effects: arming.Effects) -> list[one_offs.OneOff]:
+    """The rows of one-offs whose first occurrence is in `effects`, each with its line in the audit; others are left out."""
+    run_ids: dict[UUID, UUID | None] = {run.job_id: run.id for run in effects.added}
+    keys = {timer.job_id: timer.schedule_key for timer in effects.timers}
+    run_ids.update(dict.fromkeys(keys))
+    return [
+        one_offs.row_of(who, each, run_ids[each.id], keys.get(each.id, ""), job_document.to_json(each.spec))
+        for who, each in made
+        if each.id in run_ids
+    ]
 
 
 class _Planned(NamedTuple):

@@ -21,7 +21,7 @@ from horarium.clock import Clock
 from horarium.domain import job, job_document, job_target
 from horarium.services import arming, creation
 from horarium.services.pokes import Pokes
-from horarium.store import audit, bulk, jobs, retried
+from horarium.store import audit, bulk, jobs, one_offs, retried
 from horarium.store.database import Database
 
 COMMITS_AT_ONCE = 2
@@ -108,7 +108,9 @@ class Creator:
     async def _commit(self, group: Sequence[_Request]) -> None:
         """Store a group. What goes wrong for one of several is sought by storing each by itself."""
         try:
-            if len(group) == 1:
+            if all(one_offs.is_plain(request.spec) for request in group):
+                await self._store_one_offs(group)
+            elif len(group) == 1:
                 await self._store_one(group[0])
             else:
                 await self._store_group(group)
@@ -128,11 +130,23 @@ class Creator:
         effects.tell(self._pokes)
         _settle(request, made)
 
+    async def _store_one_offs(self, group: Sequence[_Request]) -> None:
+        now = self._clock.now()
+        made, distinct = self._made(group, now)
+        planting = creation.Planting(now)
+        planting.add(distinct)
+        rows = creation.one_offs_of(zip((request.who for request in group), made, strict=True), planting.effects)
+
+        async def work(connection: asyncpg.Connection) -> set[UUID]:
+            return await one_offs.insert(connection, rows, now)
+
+        stored = await retried.statement(self._database, work)
+        planting.effects.of_jobs(stored).tell(self._pokes)
+        _answer_all(group, made, stored)
+
     async def _store_group(self, group: Sequence[_Request]) -> None:
         now = self._clock.now()
-        made = [creation.new_jobs(request.who, [request.spec], now, self._shards())[0] for request in group]
-        first_of_name = {(each.tenant_id, each.spec.name or each.id): each for each in reversed(made)}
-        distinct = list(first_of_name.values())
+        made, distinct = self._made(group, now)
 
         async def work(connection: asyncpg.Connection) -> tuple[set[UUID], creation.Planting]:
             stored, planting = await _store(connection, distinct, now)
@@ -142,12 +156,13 @@ class Creator:
 
         stored, planting = await retried.change(self._database, work)
         planting.effects.tell(self._pokes)
-        for request, each in zip(group, made, strict=True):
-            answer = _answer(each, stored)
-            if isinstance(answer, job.Job):
-                _settle(request, answer)
-            else:
-                _refuse([request], answer)
+        _answer_all(group, made, stored)
+
+    def _made(self, group: Sequence[_Request], now: datetime) -> tuple[list[job.Job], list[job.Job]]:
+        """The jobs of a group, and the first of each name."""
+        made = [creation.new_jobs(request.who, [request.spec], now, self._shards())[0] for request in group]
+        first_of_name = {(each.tenant_id, each.spec.name or each.id): each for each in reversed(made)}
+        return made, list(first_of_name.values())
 
 
 async def _store(
@@ -203,6 +218,15 @@ def _admit_one(spec: job.JobSpec, names: set[str]) -> job.JobSpec | errors.Horar
 
 def _answer(made: job.Job, stored: set[UUID]) -> job.Job | errors.HorariumError:
     return made if made.id in stored else jobs.name_taken(made.spec.name)
+
+
+def _answer_all(group: Sequence[_Request], made: Sequence[job.Job], stored: set[UUID]) -> None:
+    for request, each in zip(group, made, strict=True):
+        answer = _answer(each, stored)
+        if isinstance(answer, job.Job):
+            _settle(request, answer)
+        else:
+            _refuse([request], answer)
 
 
 def _settle(request: _Request, made: job.Job) -> None:

@@ -259,7 +259,8 @@ def _spec_of(row: asyncpg.Record) -> job.JobSpec:
     )
 
 
-def _retry_to_json(policy: retry.RetryPolicy) -> str:
+def retry_to_json(policy: retry.RetryPolicy) -> str:
+    """A retry policy as it is stored."""
     return "{}" if policy is retry.DEFAULT else json.dumps(retry.to_json(policy))
 
 
@@ -273,10 +274,11 @@ _WRITERS: dict[str, Callable[[job.JobSpec], Any]] = {
         name: attrgetter(name)
         for name in ("misfire", "misfire_grace_s", "catch_up_window_s", "max_catch_up", "overlap")
     },
-    "retry": lambda spec: _retry_to_json(spec.retry),
+    "retry": lambda spec: retry_to_json(spec.retry),
     "timeout_s": attrgetter("timeout_s"),
     "expect": lambda spec: None if spec.expect is None else json.dumps(spec.expect),
 }
+DEFINED = tuple(_WRITERS)  # the members of a definition
 _AS_THEY_ARE = [name for name in _WRITERS if name not in ("tags", "target", "misfire", "overlap", "retry", "expect")]
 _OWN_COLUMNS = ("id", "shard", "tenant_id", "anchor_at", "created_at", "created_by", "updated_at", "updated_by")
 

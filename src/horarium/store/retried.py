@@ -7,6 +7,7 @@ somebody else may have stored what was not there. What was ended has changed not
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
 import asyncpg
@@ -25,9 +26,18 @@ async def change(database: Database, work: Work[T]) -> T:
 
     Raises UnavailableError when it does not get through, and InvalidError for values that the database refuses.
     """
+    return await _done(database.transaction, work)
+
+
+async def statement(database: Database, work: Work[T]) -> T:
+    """As `change`, for work that is one statement: a transaction by itself, without the round trips of a block around it."""
+    return await _done(database.connection, work)
+
+
+async def _done(begin: Callable[[], AbstractAsyncContextManager[asyncpg.Connection]], work: Work[T]) -> T:
     for _ in range(ATTEMPTS):
         try:
-            async with database.transaction() as connection:
+            async with begin() as connection:
                 return await work(connection)
         except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.UniqueViolationError):
             continue

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import asyncpg
 
-from horarium.store import jobs
+from horarium.store import jobs, one_offs
 from tests.simulation.model.answers import Answer, answers
 from tests.simulation.model.of_runs import _is_untouched_tick
 from tests.simulation.model.rows import NEW_JOB, NEW_RUN, TIMER, Fields, only
@@ -30,6 +30,33 @@ async def insert(tx: Transaction, *values: Any) -> Answer:
         return []
     await tx.insert("jobs", job_id, row)
     return [{"id": job_id}]
+
+
+@answers(SQL.insert_one_offs)
+async def insert_one_offs(tx: Transaction, now: datetime, *columns: Sequence[Any]) -> Answer:
+    stored = []
+    for each in map(one_offs.OneOff._make, zip(*columns, strict=True)):
+        by = each.created_by
+        stamps = {"created_at": now, "created_by": by, "updated_at": now, "updated_by": by, "anchor_at": now}
+        shared = {name: getattr(each, name) for name in ("shard", "tenant_id", "queue", "priority")}
+        own = {
+            name: getattr(each, name) for name in ("id", "name", "payload", "run_at", "target", "timeout_s", "retry")
+        }
+        row = {**NEW_JOB, **stamps, **shared, **own}
+        if not await _name_is_free(tx, row):
+            continue
+        await tx.insert("jobs", each.id, row)
+        stored.append({"id": each.id})
+        shared |= {"job_id": each.id, "job_version": 1, "target_key": each.target_key, "scheduled_for": each.run_at}
+        if each.run_id is not None:
+            run = {**NEW_RUN, **shared, "id": each.run_id, "ready_at": each.run_at}
+            await tx.insert("runs", each.run_id, run)
+        else:
+            keys = {"schedule_key": each.schedule_key, "policy_key": "", "zone_version": ""}
+            timer = {**dict.fromkeys(TIMER), **shared, **keys, "due_at": each.run_at}
+            await tx.insert("timers", each.id, timer)
+        tx.append("audit", {"tenant_id": each.tenant_id, "object_id": str(each.id), "after": each.after})
+    return stored
 
 
 def _definition(values: Sequence[Any]) -> Fields:

@@ -9,6 +9,42 @@ VALUES ($1, $2, $3, $4, $5, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15
 ON CONFLICT (tenant_id, name) WHERE name IS NOT NULL AND deleted_at IS NULL DO NOTHING
 RETURNING id;
 
+-- name: insert_one_offs
+-- A few one-offs as applications enqueue them, each with its run where it is due at once (run_id) or else its timer, and its line
+-- in the audit: one statement, and so one transaction and one round trip. A name that is taken (index jobs_name) leaves a job out.
+-- Many are copied instead: see `taken_names`.
+WITH given AS MATERIALIZED (
+    SELECT * FROM unnest($2::uuid[], $3::smallint[], $4::text[], $5::text[], $6::text[], $7::json[], $8::timestamptz[],
+                         $9::jsonb[], $10::text[], $11::smallint[], $12::integer[], $13::jsonb[], $14::text[], $15::uuid[],
+                         $16::text[], $17::text[], $18::text[], $19::json[])
+         AS x(id, shard, tenant_id, created_by, name, payload, run_at, target, queue, priority, timeout_s, retry, target_key, run_id,
+              schedule_key, remote, request_id, after)
+),
+stored AS (
+    INSERT INTO jobs (id, shard, tenant_id, created_at, created_by, updated_at, updated_by, anchor_at, name, payload, run_at, target,
+                      queue, priority, timeout_s, retry)
+    SELECT id, shard, tenant_id, $1, created_by, $1, created_by, $1, name, payload, run_at, target, queue, priority, timeout_s, retry
+    FROM given
+    ON CONFLICT (tenant_id, name) WHERE name IS NOT NULL AND deleted_at IS NULL DO NOTHING
+    RETURNING id
+),
+due AS (
+    INSERT INTO runs (id, job_id, scheduled_for, ready_at, job_version, shard, priority, tenant_id, queue, target_key)
+    SELECT run_id, id, run_at, run_at, 1, shard, priority, tenant_id, queue, target_key
+    FROM given WHERE run_id IS NOT NULL AND id IN (SELECT id FROM stored)
+),
+later AS (
+    INSERT INTO timers (job_id, scheduled_for, due_at, shard, priority, job_version, tenant_id, queue, target_key, schedule_key)
+    SELECT id, run_at, run_at, shard, priority, 1, tenant_id, queue, target_key, schedule_key
+    FROM given WHERE run_id IS NULL AND id IN (SELECT id FROM stored)
+),
+noted AS (
+    INSERT INTO audit (at, tenant_id, actor, action, object_type, object_id, after, remote, request_id)
+    SELECT $1, tenant_id, created_by, 'create', 'job', id::text, after, remote, request_id
+    FROM given WHERE id IN (SELECT id FROM stored)
+)
+SELECT id FROM stored;
+
 -- name: taken_names
 -- Which of these (tenant, name) are borne by jobs now (unique index jobs_name).
 SELECT j.tenant_id, j.name
