@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from horarium.domain import job, job_target, job_timing
+from horarium.domain import job, job_target, job_timing, retry
 
 _PLAIN = (
     "name",
@@ -69,8 +71,13 @@ def _all_members(spec: job.JobSpec) -> dict[str, Any]:
         "end_at": None if spec.end_at is None else job_timing.moment_text(spec.end_at),
         "misfire": spec.misfire.value,
         "overlap": spec.overlap.value,
-        "retry": {**dataclasses.asdict(spec.retry), "backoff": str(spec.retry.backoff)},
+        "retry": dict(_retry_members(spec.retry)),
     }
+
+
+@functools.lru_cache(maxsize=1024)  # most jobs share a few policies
+def _retry_members(policy: retry.RetryPolicy) -> Mapping[str, Any]:
+    return {**dataclasses.asdict(policy), "backoff": str(policy.backoff)}
 
 
 def _run_at(spec: job.JobSpec) -> str | None:

@@ -7,7 +7,6 @@ still gets its own answer, and its own line in the audit.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -50,7 +49,7 @@ class Creator:
 
     async def create(self, who: job.Actor, spec: job.JobSpec) -> job.Job:
         """Store a new job; returns when it is durable. Raises ConflictError when its name is taken."""
-        spec = dataclasses.replace(spec, target=job_target.unmask(spec.target, None))
+        _check_target(spec)
         request = _Request(who, spec, asyncio.get_running_loop().create_future())
         self._requests.append(request)
         self._commit_next()
@@ -84,7 +83,7 @@ class Creator:
     ) -> tuple[job.Job, arming.Effects]:
         """Store a new job inside a transaction of the caller's, who tells the effects after the commit."""
         now = self._clock.now()
-        spec = dataclasses.replace(spec, target=job_target.unmask(spec.target, None))
+        _check_target(spec)
         (made,) = creation.new_jobs(who, [spec], now, self._shards())
         if not await jobs.insert(connection, made):
             raise jobs.name_taken(spec.name)
@@ -210,10 +209,15 @@ def _admit_one(spec: job.JobSpec, names: set[str]) -> job.JobSpec | errors.Horar
             return jobs.name_taken(spec.name)
         names.add(spec.name)
     try:
-        job_target.unmask(spec.target, None)
+        _check_target(spec)
     except errors.InvalidError as error:
         return error
     return spec
+
+
+def _check_target(spec: job.JobSpec) -> None:
+    """Raises InvalidError for `***` where a secret is to be: a new job holds none that it could stand for."""
+    job_target.unmask(spec.target, None)
 
 
 def _answer(made: job.Job, stored: set[UUID]) -> job.Job | errors.HorariumError:

@@ -40,7 +40,14 @@ class RoutedPokes:
         self._tell(wire.Pokes(timers=list(changes)))
 
     def runs_added(self, rows: Sequence[RunRow]) -> None:
-        self._tell(wire.Pokes(added=[wire.MadeRun(*row[:11]) for row in rows]))
+        parts: dict[int | Peer | None, list[RunRow]] = {}
+        for row in rows:
+            parts.setdefault(self._routes.leader_of(row.shard), []).append(row)
+        for target, part in parts.items():
+            if isinstance(target, int):  # mostly: nothing is packed for a way that it does not go
+                self._routes.planes[target].leader.runs_added(part)
+            else:
+                self._tell(wire.Pokes(added=[wire.MadeRun(*row[:11]) for row in part]))
 
     def runs_removed(self, ids: Sequence[UUID]) -> None:
         self._tell(wire.Pokes(removed=list(ids)))
