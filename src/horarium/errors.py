@@ -78,7 +78,8 @@ class InvalidScheduleError(InvalidError):
         self.detail = detail
         self.hint = hint
         self.code = code
-        text = f"{field}: {detail}" + (f" ({hint})" if hint else "")
+        named = detail if pointer == f"/{field}" else f"{field}: {detail}"
+        text = named + (f" ({hint})" if hint else "")
         super().__init__([Fault(pointer, text, code)])
 
 
@@ -179,9 +180,14 @@ class RequestError(HorariumError):
         super().__init__(self._describe())
 
     def _describe(self) -> str:
-        text = str(self.problem.get("detail") or self.problem.get("title") or f"HTTP {self.status}")
-        faults = self.problem.get("errors") or []
-        return "\n".join([text, *(f"  {fault.get('pointer', '')}: {fault.get('detail', '')}" for fault in faults)])
+        title = str(self.problem.get("title") or f"HTTP {self.status}")
+        text = str(self.problem.get("detail") or title)
+        faults = [f"{each.get('pointer', '')}: {each.get('detail', '')}" for each in self.problem.get("errors") or []]
+        if text == "; ".join(faults):  # it names them already
+            if len(faults) == 1:
+                return text
+            text = title
+        return "\n  ".join([text, *faults])
 
 
 class LeaseLostError(HorariumError):
