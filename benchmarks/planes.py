@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from horarium import logs
+from horarium import logs, server
 from horarium.events import Event, Events, Name
 from horarium.services.control_plane import ControlPlane, Timing
 from horarium.services.registry import Node
@@ -47,6 +47,7 @@ async def leading(url: str, *, max_ready: int = 200_000) -> AsyncIterator[Led]:
         await plane.owner.run_once()
         await plane.owner.load_once()
         plane.dispatcher.start()
+        server.calm_collector()  # as a node does: else the figures are the collector's
         yield led
         await plane.dispatcher.stop()
         await plane.owner.release()

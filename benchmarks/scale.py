@@ -1,9 +1,9 @@
 """Flat in size: what a tick, a claim and a result cost when much is registered, waits, or has been.
 
 Four databases: a small one (100,000 jobs registered), and three like it in which one thing is large: 10 M registered, 1 M runs
-waiting, 100 M finished runs (quick: 20,000, and 200,000, 50,000 and 200,000). In each the same number of timers, spread over the
-whole table, is fired, claimed and completed by Horarium's own control plane in this process; rounds go over the four in turn,
-medians count. The small one is the floor. Verified after each round by the rows.
+waiting, 100 M finished runs (quick: 50,000, and 1 M, 50,000 and 200,000). In each the same number of timers, spread over the
+whole table so that a page holds one of them at most, is fired, claimed and completed by Horarium's own control plane in this
+process; rounds go over the four in turn, medians count. The small one is the floor. Verified after each round by the rows.
 The full form needs 60 GB of disk; BENCH_HISTORY gives another number of finished runs.
 Goals: 10 M registered at most 1.2 times the cost of 100,000; 1 M waiting at most 1.2; 100 M of history at most 1.1.
 """
@@ -29,8 +29,8 @@ from horarium.domain.outcome import Outcome
 from horarium.protocol import messages
 from horarium.services.completer import Report
 
-QUICK = Sizes(20_000, 200_000, 50_000, 200_000, ticks=4_000, rounds=5)
-FULL = Sizes(100_000, 10_000_000, 1_000_000, 100_000_000, ticks=20_000, rounds=7)
+QUICK = Sizes(50_000, 1_000_000, 50_000, 200_000, ticks=1_000, rounds=12)
+FULL = Sizes(100_000, 10_000_000, 1_000_000, 100_000_000, ticks=2_000, rounds=25)
 STAGES = ("tick", "claim", "result")
 PER_REQUEST = 500
 WAIT_S = 10.0

@@ -90,7 +90,7 @@ async def _run(
     ready: Ready,
     stop: asyncio.Event | None,
 ) -> None:
-    _calm_collector()
+    calm_collector()
     facts = await databases.load()
     node = _node(settings, listeners)
     events = Events()
@@ -114,7 +114,7 @@ async def _run(
         await cluster.stop()
 
 
-def _calm_collector() -> None:
+def calm_collector() -> None:
     """Live runs are many small objects without cycles: looking through them all again and again is the collector's waste.
 
     Measured end to end: 75 µs of CPU a run with the usual thresholds, 46 µs with these.
