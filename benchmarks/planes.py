@@ -46,6 +46,7 @@ async def leading(url: str, *, max_ready: int = 200_000) -> AsyncIterator[Led]:
     try:
         await plane.owner.run_once()
         await plane.owner.load_once()
+        await plane.owner.fill_once()
         plane.dispatcher.start()
         server.calm_collector()  # as a node does: else the figures are the collector's
         yield led

@@ -286,6 +286,21 @@ class Core:
         """What the gateway asks for after each heartbeat."""
         await self.reaper.take_back(worker_id, tenant)
 
+    def lose_all(self) -> dict[int, int]:
+        """Forget all shards, and lead them again without knowing what lives in them; returns their terms."""
+        terms = dict(self.leader.terms)
+        self.leader.drop_shards(list(terms))
+        self.leader.take_shards(terms)
+        return terms
+
+    async def load_all(self) -> None:
+        """What a take-over does: load what has begun, then what waits."""
+        shards = set(self.leader.terms)
+        await self.sweeper.load(shards)
+        self.leader.loaded(shards)
+        await self.sweeper.fill(shards)
+        self.leader.completed(shards)
+
     async def row(self, run_id: UUID) -> asyncpg.Record | None:
         """The live row of a run."""
         return await self.fetchrow("SELECT * FROM runs WHERE id = $1", run_id)
@@ -372,6 +387,7 @@ async def running_core(
         terms = await shards.take(connection, node_id, LONG, 4096)
     leader.take_shards(terms)
     leader.loaded(terms)
+    leader.completed(terms)
     dispatcher.start()
     try:
         yield core

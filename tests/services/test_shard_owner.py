@@ -261,6 +261,50 @@ async def test_a_shard_that_is_lost_and_taken_again_during_a_load_is_loaded_agai
     assert loads == [ALL, ALL]
 
 
+async def test_what_waits_is_taken_up_after_what_has_begun_until_that_succeeds(first: Node) -> None:
+    calls: list[set[int]] = []
+
+    async def fill(loaded: set[int]) -> None:
+        calls.append(loaded)
+        if len(calls) == 1:
+            raise errors.UnavailableError("cut")
+
+    first.owner.fill = fill
+    await first.owner.run_once()
+    await first.owner.fill_once()
+    assert calls == [], "nothing is loaded yet"
+    await first.owner.load_once()
+    with pytest.raises(errors.UnavailableError):
+        await first.owner.fill_once()
+    assert first.leader.ready.incomplete == ALL
+    await first.owner.fill_once()
+    assert first.leader.ready.incomplete == set()
+    await first.owner.fill_once()
+    assert calls == [ALL, ALL]
+
+
+async def test_a_shard_that_is_lost_and_taken_again_while_it_is_filled_is_filled_again(
+    first: Node, second: Node
+) -> None:
+    fills: list[set[int]] = []
+
+    async def fill(loaded: set[int]) -> None:
+        fills.append(loaded)
+        if len(fills) == 1:
+            await end_leases(first)
+            await second.look()
+            await first.owner.run_once()
+            await second.owner.release()
+            await first.look()
+
+    first.owner.fill = fill
+    await first.look()
+    await first.owner.fill_once()
+    assert first.leader.ready.incomplete == ALL
+    await first.owner.fill_once()
+    assert (fills, first.leader.ready.incomplete) == ([ALL, ALL], set())
+
+
 async def test_a_node_that_joins_is_given_its_share(first: Node, second: Node) -> None:
     await first.look()
     await second.look()

@@ -182,8 +182,8 @@ async def test_without_shards_there_is_nothing_to_do(core: Core) -> None:
     assert await core.sweeper.run_once() == 30
 
 
-async def test_many_rows_are_walked_page_by_page(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweepers, "ROWS_AT_ONCE", 3)
+async def test_many_rows_are_walked_page_by_page(core: Core) -> None:
+    core.sweeper.rows_at_once = 3
     made = await core.job()
     await without_memory(core, *(made.by_hand(core.clock.now()) for _ in range(9)))
     assert await sweep(core) == (9, 0)
@@ -195,22 +195,59 @@ async def test_a_tick_is_judged_when_all_that_lives_of_its_job_is_loaded(
     core: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tick stands on a page before that of the run that is under way, and releases go on while pages travel."""
-    monkeypatch.setattr(sweepers, "ROWS_AT_ONCE", 1)
+    core.sweeper.rows_at_once = 1
     ticks = [await _running_and_due(core) for _ in range(3)]
     assert all(due < running for running, due in ticks)
-    terms = dict(core.leader.terms)
-    core.leader.drop_shards(list(terms))
-    core.leader.take_shards(terms)
+    core.lose_all()
 
     async def released() -> None:
         core.releaser.release(0)
 
     during(monkeypatch, "load", released, times=100)
-    await core.sweeper.load(set(terms))
+    await core.load_all()
     core.releaser.release(0)
     await asyncio.gather(*core.releaser.under_way())
     assert await core.fetchval("SELECT count(*) FROM skips") == len(ticks)
     assert {row["id"] for row in await core.fetch("SELECT id FROM runs")} == {running for running, _ in ticks}
+
+
+async def test_what_has_begun_is_loaded_first_and_goes_on(core: Core) -> None:
+    """Leases, retries and timers wait for nothing that waits, however much that is."""
+    running, failed = await core.started(), await core.started()
+    await core.completer.report([failed.report(Outcome.FAILED, retry_in=timedelta(seconds=30))])
+    made = await core.job()
+    waiting = made.by_hand(core.clock.now())
+    await core.make(waiting)
+    shards = set(core.lose_all())
+    await core.sweeper.load(shards)
+    core.leader.loaded(shards)
+    assert {*core.leader.ready.runs} == {running.run_id, failed.run_id}
+    assert core.beat("w1", running).lost == []
+    assert set(core.leader.cursors) == shards
+    assert await sweep(core) == (0, 0)  # what waits is not missing, it is not there yet
+    await core.sweeper.fill(shards)
+    core.leader.completed(shards)
+    assert waiting.id in core.leader.ready
+
+
+async def test_a_run_that_waits_may_start_before_all_that_waits_is_there(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core.sweeper.rows_at_once = 1
+    made = await core.job()
+    rows = [made.by_hand(core.clock.now()) for _ in range(3)]
+    await core.make(*rows)
+    shards = set(core.lose_all())
+    await core.sweeper.load(shards)
+    core.leader.loaded(shards)
+    given: list[int] = []
+
+    async def leased() -> None:
+        given.append(len(await core.lease_now()))
+
+    during(monkeypatch, "load", leased, times=3)
+    await core.sweeper.fill(shards)
+    assert given == [0, 1, 1]
 
 
 async def _running_and_due(core: Core) -> tuple[UUID, UUID]:
@@ -273,7 +310,7 @@ async def test_a_run_whose_end_is_committed_and_not_told_yet_is_not_dropped(
 async def test_two_sweeps_at_once_do_not_spoil_each_other(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     """A refill begins while the last page of a sweep is on its way."""
     held = [await core.started() for _ in range(3)]
-    during(monkeypatch, "load", lambda: core.sweeper.load(set(core.leader.terms)))
+    during(monkeypatch, "load", lambda: core.sweeper.fill(set(core.leader.terms)))
     assert await sweep(core) == (0, 0)
     assert all(core.leader.ready.leases.get(run.run_id) for run in held)
 
@@ -353,12 +390,9 @@ async def test_a_take_over_loads_what_lives(core: Core) -> None:
     made = await core.job()
     waiting = made.by_hand(core.clock.now())
     await core.make(waiting)
-    shards = dict(core.leader.terms)
-    core.leader.drop_shards(list(shards))
+    core.lose_all()
     assert len(core.leader.ready) == 0
-    core.leader.take_shards(shards)
-    await core.sweeper.load(set(shards))
-    core.leader.loaded(shards)
+    await core.load_all()
     assert len(core.leader.ready) == 3
     assert core.beat("w1", running).lost == []
     assert [lease["run_id"] for lease in await core.lease()] == [str(waiting.id)]
@@ -369,11 +403,8 @@ async def test_a_take_over_loads_what_lives(core: Core) -> None:
 
 async def test_what_the_leader_before_was_told_meanwhile_is_found_a_lease_later(core: Core) -> None:
     """A run and a timer that were made after the load, and told to a leader that did not know yet that it was none."""
-    shards = dict(core.leader.terms)
-    core.leader.drop_shards(list(shards))
-    core.leader.take_shards(shards)
-    await core.sweeper.load(set(shards))
-    core.leader.loaded(shards)
+    shards = core.lose_all()
+    await core.load_all()
     later = core.clock.now() + timedelta(hours=1)
     core.leader.cursors.update(dict.fromkeys(shards, later))  # the timers were scanned
     made = await core.job()
@@ -398,7 +429,7 @@ async def test_a_leader_with_very_many_runs_leaves_it_to_the_next_sweep(
     made = await core.job()
     for _ in range(2):
         await core.make(made.by_hand(core.clock.now()))
-    await core.sweeper.load(set(core.leader.terms))
+    await core.load_all()
     row = made.by_hand(core.clock.now())
     await without_memory(core, row)
     core.pass_time(sweepers.NOTICED_AFTER_S)

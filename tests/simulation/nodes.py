@@ -137,6 +137,7 @@ class SimulatedNode:
         plane = ControlPlane(database, own, QuietEvents(self.name, self._tell), self._timing)
         for name in NOT_SIMULATED:
             del plane._loops[name]
+        plane.sweeper.rows_at_once = self._chance.one_of((3, 5_000))  # much may happen between two pages
         cluster = Cluster(own.id, "secret", [plane])
         cluster.peers._caller = SimulatedCaller(own.id, self)  # type: ignore[assignment]
         clock, pokes = plane.clock, cluster.pokes

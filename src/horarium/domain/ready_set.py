@@ -7,7 +7,7 @@ Losing this memory loses nothing: it is rebuilt from the rows.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
@@ -53,7 +53,11 @@ class Depth:
 
 
 class ReadySet:
-    """Live runs by id, and where each stands. Bounded: `add` refuses beyond `capacity` runs, their rows wait in the table."""
+    """Live runs by id, and where each stands. Bounded: `add` refuses beyond `capacity` runs, their rows wait in the table.
+
+    `incomplete` are shards of which not all that waits is here yet. What has begun is; so runs may start, but for ticks that an
+    overlap rule may hold back: they are judged by all that lives of their job, when `completed` is told.
+    """
 
     def __init__(
         self, *, lease_s: float, capacity: int = 200_000, weight_of: Callable[[str], float] = lambda tenant: 1.0
@@ -62,6 +66,8 @@ class ReadySet:
         self.capacity = capacity
         self.runs: dict[UUID, LiveRun] = {}
         self.overflowed = False
+        self.incomplete: set[int] = set()
+        self._not_judged: list[LiveRun] = []
         self._wheel = Wheel()
         self._punctual = Wheel()
         self._lanes = Lanes(weight_of)
@@ -112,8 +118,19 @@ class ReadySet:
             self._enter_lane(run)
             released.ready += 1
         for run in self._punctual.release(now, RELEASE_AT_ONCE):
-            self._judge(run, released)
+            if run.shard in self.incomplete:
+                self._not_judged.append(run)
+            else:
+                self._judge(run, released)
         return released
+
+    def completed(self, shards: Iterable[int]) -> None:
+        """Everything that waits in these shards is here: `release` judges the ticks that had to wait for that."""
+        self.incomplete.difference_update(shards)
+        waited, self._not_judged = self._not_judged, []
+        for run in waited:
+            if run.phase is Phase.WHEEL:
+                self._punctual.add(run)
 
     def take(self, wanted: Wanted, limit: int) -> list[LiveRun]:
         """Choose runs for a worker. They are `CLAIMING` until `granted`, `put_back` or `gone` is told of each."""
@@ -204,6 +221,7 @@ class ReadySet:
 
     def forget_shards(self, shards: set[int]) -> None:
         """Another node leads these shards now: drop what memory holds of them."""
+        self.incomplete -= shards
         for run in [run for run in self.runs.values() if run.shard in shards]:
             self.gone(run.id)
 

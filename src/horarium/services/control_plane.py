@@ -88,6 +88,7 @@ class ControlPlane:
             for name, step in {
                 "shard_owner": self.owner.run_once,
                 "load": self.owner.load_once,
+                "fill": self.owner.fill_once,
                 "hand_over": self.owner.hand_over_once,
                 "scheduler": self.scheduler.run_once,
                 "reaper": self.reaper.run_once,
@@ -168,11 +169,12 @@ class ControlPlane:
         self.leader.on_ready = self.dispatcher.wake
         self.leader.on_edited = self._loops["edits"].wake
         self.owner.load = self.sweeper.load
+        self.owner.fill = self.sweeper.fill
         self.owner.settle = self._writes_end
         self.owner.on_surplus = self._loops["hand_over"].wake
         self.owner.on_step = self._stepped
         self.owner.on_taken = self._loops["load"].wake
-        self.owner.on_loaded = self._loops["rearmer"].wake
+        self.owner.on_loaded = self._loaded
         self.dispatcher.give_back = self.completer.give_back
         self.dispatcher.refuse = self.completer.refuse
         self.reaper.on_silent = self.dispatcher.dismiss
@@ -192,6 +194,10 @@ class ControlPlane:
         }
         await asyncio.wait(writes, timeout=HAND_OVER_WITHIN_S)
         resting.cancel()
+
+    def _loaded(self) -> None:
+        self._loops["fill"].wake()
+        self._loops["rearmer"].wake()
 
     def _stepped(self, seconds: float) -> None:
         self.leader.rescan()

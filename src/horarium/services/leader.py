@@ -42,7 +42,7 @@ class Leader:
         return shard in self.terms
 
     def knows(self, run_id: UUID) -> bool:
-        """Whether memory can tell what became of a run: its shard is led here, and what lives in it has been loaded."""
+        """Whether memory can tell what became of a run that began: its shard is led here, and has been loaded."""
         shard = ids.shard_of(run_id)
         return shard in self.terms and shard not in self.unloaded
 
@@ -56,11 +56,17 @@ class Leader:
         self.unloaded.update(terms)
 
     def loaded(self, shards: Iterable[int]) -> None:
-        """What lives in these shards is in memory; their timers are scanned from the beginning."""
+        """What has begun in these shards is in memory: timers are scanned from the beginning, and what waits is taken up."""
         here = [shard for shard in shards if shard in self.terms]
         self.unloaded.difference_update(here)
+        self.ready.incomplete.update(here)
         self.cursors.update(dict.fromkeys(here, clocks.EPOCH))
         self.on_timers()
+
+    def completed(self, shards: Iterable[int]) -> None:
+        """What waits in these shards is in memory, too."""
+        self.ready.completed(shards)
+        self.on_ready()
 
     def drop_shards(self, shards: Iterable[int]) -> None:
         """This node no longer leads these shards: forget what memory holds of them."""

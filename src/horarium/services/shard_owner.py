@@ -59,7 +59,7 @@ class ShardOwner:
     """Takes, renews, hands over and releases the shards of this node.
 
     `database` is for this alone: a renewal must not wait for a free connection, and may cut its own off. `settle` waits until
-    the writes that are under way have ended; `load` takes up what lives in shards that were taken.
+    the writes that are under way have ended; `load` takes up what has begun in shards that were taken, `fill` what waits there.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class ShardOwner:
         self._left = False
         self.division = Division()
         self.load: Load | None = None
+        self.fill: Load | None = None
         self.settle: Settle | None = None
         self.on_step: Stepped = lambda seconds: None
         self.on_taken: Callable[[], None] = lambda: None
@@ -99,16 +100,26 @@ class ShardOwner:
             self.division = await self._look(connection)
 
     async def load_once(self) -> float:
-        """Load what lives in the shards that were taken, beside the renewals: it may take longer than a lease."""
-        unloaded = {shard: self._leader.terms[shard] for shard in self._leader.unloaded}
-        if unloaded:
-            if self.load is not None:
-                await self.load(set(unloaded))
-            # One that was lost and taken again meanwhile has a later term, and is loaded once more.
-            same = {shard for shard, term in unloaded.items() if self._leader.terms.get(shard) == term}
-            self._leader.loaded(same)
+        """Load what has begun in the shards that were taken, beside the renewals: their timers and leases go on from here."""
+        if await self._load(self._leader.unloaded, self.load, self._leader.loaded):
             self.on_loaded()
         return RENEW_EVERY_S
+
+    async def fill_once(self) -> float:
+        """Take up what waits in the shards that were loaded. That may be much, and take longer than many leases."""
+        await self._load(self._leader.ready.incomplete, self.fill, self._leader.completed)
+        return RENEW_EVERY_S
+
+    async def _load(self, shards: Collection[int], load: Load | None, done: Callable[[set[int]], None]) -> bool:
+        """Load some shards, tell so, and return whether there were any."""
+        wanted = {shard: self._leader.terms[shard] for shard in shards}
+        if not wanted:
+            return False
+        if load is not None:
+            await load(set(wanted))
+        # One that was lost and taken again meanwhile has a later term, and is loaded once more.
+        done({shard for shard, term in wanted.items() if self._leader.terms.get(shard) == term})
+        return True
 
     async def hand_over_once(self) -> float:
         """Free the rows of surplus shards, once what was being written for them has ended."""

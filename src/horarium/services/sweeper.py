@@ -10,13 +10,13 @@ after a take-over the shards are looked at once more.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from uuid import UUID
 
 import asyncpg
 
 from horarium import clock as clocks
-from horarium.domain.overlap import Overlap
 from horarium.domain.run import LiveRun, Phase, overlap_for
 from horarium.domain.states import RUNNING
 from horarium.events import Events, Name
@@ -43,6 +43,7 @@ class Sweeper:
         self._leader = leader
         self._events = events
         self._interval_s = interval_s
+        self.rows_at_once = ROWS_AT_ONCE
         self._filling = 0
         self._losses = 0
         self._quiet_at: float | None = None
@@ -53,7 +54,7 @@ class Sweeper:
         if not self._leader.terms:
             return self._interval_s
         started = self._leader.clock.monotonic()
-        loaded = set(self._leader.terms) - self._leader.unloaded
+        loaded = set(self._leader.terms) - self._leader.unloaded - self._leader.ready.incomplete
         if self._leader.ready.overflowed or self._filling:
             await self._take_up_all(loaded)
         else:
@@ -86,7 +87,15 @@ class Sweeper:
             await self.run_once()
 
     async def load(self, shards: set[int]) -> None:
-        """After a take-over: take up everything that lives in these shards."""
+        """After a take-over: take up what has begun in these shards, so that leases and overlap rules go on at once."""
+        async with self._database.connection() as connection:
+            rows = await runs.load_begun(connection, list(shards))
+        for row in rows:
+            self._adopt(row)
+        self._leader.on_ready()
+
+    async def fill(self, shards: set[int]) -> None:
+        """After `load`: take up what waits in these shards."""
         await self._take_up_all(shards)
         self._taken_at.update(dict.fromkeys(shards, self._leader.clock.monotonic()))
         self._leader.on_ready()
@@ -102,7 +111,7 @@ class Sweeper:
         if ripe and not (self._leader.ready.overflowed or self._filling):
             if len(self._leader.ready) <= FEW_RUNS:
                 led = {shard for shard in ripe if self._leader.leads(shard)}
-                await self._sweep(led - self._leader.unloaded, is_expected=True)
+                await self._sweep(led - self._leader.unloaded - self._leader.ready.incomplete, is_expected=True)
             self._taken_at = {shard: at for shard, at in self._taken_at.items() if shard not in ripe}
             self._leader.rescan(ripe)
             self._leader.on_ready()
@@ -134,23 +143,19 @@ class Sweeper:
     async def _take_up_all(self, shards: set[int]) -> None:
         """Walk over the rows of some shards by key, until memory is full. What is taken up may start while the walk goes on.
 
-        Only ticks that an overlap rule may hold back come last and all at once, read anew: they are judged by what is live of
-        their job, and that may be on any page.
+        As long as a page took, nothing is asked for: who changes leaders because it is overloaded is given room for the rest.
         """
         ready = self._leader.ready
         ready.overflowed = False
-        to_judge: list[UUID] = []
         cursor: UUID | None = START
         while cursor is not None and not ready.overflowed:
+            began = self._leader.clock.monotonic()
             rows, cursor = await self._page(shards, cursor)
             for row in rows:
-                if _may_be_held(row):
-                    to_judge.append(row["id"])
-                else:
-                    self._adopt(row)
+                self._adopt(row)
             self._leader.on_ready()
-        for row in await self._look_again(to_judge):
-            self._adopt(row)
+            if cursor is not None:
+                await asyncio.sleep(self._leader.clock.monotonic() - began)
 
     async def _sweep(self, shards: set[int], *, is_expected: bool = False) -> None:
         """The first look, over all rows; then the second one, at what differed. What is expected is mended and not told."""
@@ -170,14 +175,14 @@ class Sweeper:
     async def _page(self, shards: set[int], after: UUID) -> tuple[list[asyncpg.Record], UUID | None]:
         """Live rows by key, and the cursor of the next page; None after the last one."""
         async with self._database.connection() as connection:
-            rows = await runs.load(connection, list(shards), after, ROWS_AT_ONCE)
-        return rows, rows[-1]["id"] if len(rows) == ROWS_AT_ONCE else None
+            rows = await runs.load(connection, list(shards), after, self.rows_at_once)
+        return rows, rows[-1]["id"] if len(rows) == self.rows_at_once else None
 
     async def _look_again(self, ids: list[UUID]) -> list[asyncpg.Record]:
         rows: list[asyncpg.Record] = []
-        for start in range(0, len(ids), ROWS_AT_ONCE):
+        for start in range(0, len(ids), self.rows_at_once):
             async with self._database.connection() as connection:
-                rows += await runs.load_by_id(connection, ids[start : start + ROWS_AT_ONCE])
+                rows += await runs.load_by_id(connection, ids[start : start + self.rows_at_once])
         return rows
 
     def _differs(self, row: asyncpg.Record) -> bool:
@@ -236,9 +241,3 @@ class Sweeper:
         for run in stale:
             ready.gone(run.id)
         return len(stale)
-
-
-def _may_be_held(row: asyncpg.Record) -> bool:
-    """Whether a row is a tick that has not begun, under an overlap rule other than `allow`."""
-    is_new = row["state"] != RUNNING and not row["fencing_token"]
-    return is_new and overlap_for(row["trigger"], row["overlap"]) is not Overlap.ALLOW

@@ -236,6 +236,12 @@ async def load(connection: asyncpg.Connection, shards: Sequence[int], after: UUI
     return rows
 
 
+async def load_begun(connection: asyncpg.Connection, shards: Sequence[int]) -> list[asyncpg.Record]:
+    """The live rows of some shards that run, or have run before."""
+    rows: list[asyncpg.Record] = await connection.fetch(SQL.load_begun, list(shards))
+    return rows
+
+
 async def load_of_job(connection: asyncpg.Connection, job_id: UUID) -> list[asyncpg.Record]:
     """The live rows of one job, in the shape of `load`."""
     rows: list[asyncpg.Record] = await connection.fetch(SQL.load_of_job, job_id)

@@ -301,6 +301,12 @@ async def load(tx: Transaction, shards: Sequence[int], after: UUID, limit: int) 
     return [_loaded(tx, row) for row in sorted(rows, key=lambda row: row["id"])[:limit]]
 
 
+@answers(SQL.load_begun)
+async def load_begun(tx: Transaction, shards: Sequence[int]) -> Answer:
+    rows = (row for row in tx.rows("runs").values() if row["shard"] in shards)
+    return [_loaded(tx, row) for row in rows if row["state"] == "running" or row["fencing_token"]]
+
+
 @answers(SQL.load_of_job)
 async def load_of_job(tx: Transaction, job_id: UUID) -> Answer:
     return [_loaded(tx, row) for row in tx.rows("runs").values() if row["job_id"] == job_id]

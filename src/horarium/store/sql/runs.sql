@@ -188,6 +188,15 @@ FROM runs r LEFT JOIN jobs j ON j.id = r.job_id
 WHERE r.shard = ANY($1::smallint[]) AND r.id > $2
 ORDER BY r.id LIMIT $3;
 
+-- name: load_begun
+-- Live rows of led shards that run, or wait after an attempt: the first look after a take-over. They are few beside those that wait;
+-- all rows are read for them, none is sent that has not begun. OFFSET 0 keeps the look at the jobs a look by key (see claim).
+SELECT r.id, r.job_id, r.shard, r.tenant_id, r.queue, r.target_key, r.priority, r.ready_at, r.state, r.attempt, r.fencing_token,
+       r.worker_id, r.started_at, r.trigger, r.cancel_requested_at, coalesce(r.timeout_s, j.timeout_s, 300) AS timeout_s,
+       coalesce(j.overlap, 'allow') AS overlap
+FROM runs r LEFT JOIN LATERAL (SELECT timeout_s, overlap FROM jobs WHERE jobs.id = r.job_id OFFSET 0) AS j ON true
+WHERE r.shard = ANY($1::smallint[]) AND (r.state = 'running' OR r.fencing_token > 0);
+
 -- name: load_of_job
 -- The live rows of one job as memory wants them, after an edit. Index runs_job.
 SELECT r.id, r.job_id, r.shard, r.tenant_id, r.queue, r.target_key, r.priority, r.ready_at, r.state, r.attempt, r.fencing_token,
