@@ -318,6 +318,25 @@ async def test_a_new_schedule_in_a_pause_leaves_a_tick_that_was_cancelled_ahead_
     await at_work.catalog.resume(WHO, made.id)
 
 
+async def test_ticks_that_a_pause_stopped_ahead_are_not_counted_again_after_a_new_schedule(at_work: World) -> None:
+    """A tick ahead was cancelled, so the pause accounted for all before it; then the job was given an end, and resumed."""
+    held = await at_work.create(interval_s=1)
+    await at_work.fire()
+    times = await at_work.run_times(held)
+    at_work.later(seconds=2.5)
+    cancelled = (await at_work.rows("runs", held))[6]
+    await at_work.canceller.cancel(WHO, cancelled["id"])
+    await at_work.catalog.pause(WHO, held.id)
+    assert await at_work.skipped(held) == [("paused", times[0], times[5], 6)]
+    at_work.later(seconds=0.5)
+    await at_work.patch(held, end_at=(times[8] + timedelta(milliseconds=200)).isoformat())
+    at_work.later(seconds=1)
+    await at_work.catalog.resume(WHO, held.id, "run_once")
+    assert await at_work.run_times(held) == [times[5]]
+    assert await at_work.skipped(held) == [("paused", times[0], times[4], 5)]
+    assert await at_work.next_time(held) == times[7]
+
+
 async def test_ticks_written_down_before_the_clock_was_set_back_do_not_run_after_all(at_work: World) -> None:
     """Found by the simulation (rule M4): a tick was a skip of the pause, and a run."""
     made = await at_work.create(schedule="* * * * *")

@@ -85,7 +85,9 @@ async def _retime(
 ) -> job.Job:
     """Plan anew from now (rule E2)."""
     if edited.status is JobStatus.PAUSED:
-        await past_schedules.end(connection, held.job, now, await jobs.handled_ahead(connection, edited.id, now))
+        settled = None if edited.pause is None else edited.pause.settled_until
+        handled = await jobs.handled_ahead(connection, edited.id, now)
+        await past_schedules.end(connection, held.job, now, max(filter(None, (now, settled, handled))))
         return await _retime_paused(connection, held.job, edited, now)
     retracted = await runs.retract(connection, [edited.id], now)
     effects.removed += [tick.id for tick in retracted]
@@ -159,7 +161,10 @@ def _arm(edited: job.Job, tick: firing.Tick, now: datetime, effects: arming.Effe
 
 
 async def _retime_paused(connection: asyncpg.Connection, old: job.Job, edited: job.Job, now: datetime) -> job.Job:
-    """What fell into the pause so far is written down by the old schedule; the rest of the pause goes by the new one."""
+    """What fell into the pause so far is written down by the old schedule; the rest of the pause goes by the new one.
+
+    Ticks ahead that the pause has accounted for stay so, unless the clock was set back by too much since (rule M4).
+    """
     pause, run_at = edited.pause, edited.spec.run_at
     if pause is None or (run_at is not None and run_at == old.spec.run_at):
         return edited
@@ -170,7 +175,9 @@ async def _retime_paused(connection: asyncpg.Connection, old: job.Job, edited: j
     retracted = pause.retracted
     if run_at is not None:
         retracted = (run_at,) if run_at <= now else ()
-    return dataclasses.replace(edited, pause=dataclasses.replace(pause, settled_until=now, retracted=retracted))
+    ahead = pause.settled_until is not None and timedelta() < pause.settled_until - now <= firing.CLOCK_STEP
+    settled = pause.settled_until if ahead else now
+    return dataclasses.replace(edited, pause=dataclasses.replace(pause, settled_until=settled, retracted=retracted))
 
 
 async def _end(connection: asyncpg.Connection, edited: job.Job) -> job.Job:
