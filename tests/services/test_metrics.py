@@ -84,7 +84,7 @@ def test_figures_of_several_databases_are_added_up() -> None:
     events.tell(Name.RUNS_FIRED, count=4)
     found = read(metrics)
     assert found["horarium_runs_fired_total"] == 4
-    assert found["horarium_shards_led"] == 5
+    assert found["horarium_shards_led"] == found["horarium_shards_loading"] == 5
     assert found["horarium_live_runs"] == 5
     assert found["horarium_runs_total mail succeeded"] == 5
     assert found["horarium_start_lag_seconds_count mail"] == 5
@@ -92,3 +92,14 @@ def test_figures_of_several_databases_are_added_up() -> None:
     assert found["horarium_queue_depth mail scheduled"] == 5
     assert found["horarium_dead_letters mail"] == 5
     assert found["horarium_oldest_snapshot_seconds"] == 3
+
+
+def test_a_shard_is_loading_until_all_that_waits_is_in_memory() -> None:
+    events = Events()
+    one = plane(events, 3)
+    metrics = Metrics("1.2", [one], events)
+    one.leader.loaded([0, 1])
+    assert read(metrics)["horarium_shards_loading"] == 3
+    one.leader.completed([0])
+    found = read(metrics)
+    assert (found["horarium_shards_led"], found["horarium_shards_loading"]) == (3, 2)

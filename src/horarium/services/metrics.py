@@ -161,6 +161,11 @@ class Metrics(Collector):
             ("horarium_workers", "Workers that this node hears.", len(workers)),
             ("horarium_idle_requests", "Requests of workers that wait.", waiting),
             ("horarium_shards_led", "Shards that this node leads.", sum(len(each.terms) for each in leaders)),
+            (
+                "horarium_shards_loading",
+                "Of these the ones of which not everything is in memory yet.",
+                sum(len(each.unloaded | each.ready.incomplete) for each in leaders),
+            ),
             ("horarium_peers", "Other live nodes of the cluster that have an address.", len(faults)),
             ("horarium_peers_unreachable", "Of these the ones whose last call failed.", sum(map(bool, faults))),
             ("horarium_live_runs", "Live runs in memory.", sum(len(each.ready) for each in leaders)),
