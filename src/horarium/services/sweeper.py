@@ -95,8 +95,11 @@ class Sweeper:
         self._leader.on_ready()
 
     async def fill(self, shards: set[int]) -> None:
-        """After `load`: take up what waits in these shards."""
-        await self._take_up_all(shards)
+        """After `load`: take up what waits in these shards, with a pause after each page as long as it took.
+
+        Who changes leaders because it is overloaded is given room for the rest.
+        """
+        await self._take_up_all(shards, pause=1.0)
         self._taken_at.update(dict.fromkeys(shards, self._leader.clock.monotonic()))
         self._leader.on_ready()
 
@@ -140,10 +143,10 @@ class Sweeper:
             ready.relabel(run, row["queue"], row["target_key"], row["priority"])
         ready.obey(ready.runs[run.id], overlap_for(row["trigger"], row["overlap"]))
 
-    async def _take_up_all(self, shards: set[int]) -> None:
+    async def _take_up_all(self, shards: set[int], pause: float = 0.0) -> None:
         """Walk over the rows of some shards by key, until memory is full. What is taken up may start while the walk goes on.
 
-        As long as a page took, nothing is asked for: who changes leaders because it is overloaded is given room for the rest.
+        `pause` is how long nothing is asked for after a page, in times of what the page took.
         """
         ready = self._leader.ready
         ready.overflowed = False
@@ -154,8 +157,8 @@ class Sweeper:
             for row in rows:
                 self._adopt(row)
             self._leader.on_ready()
-            if cursor is not None:
-                await asyncio.sleep(self._leader.clock.monotonic() - began)
+            if cursor is not None and pause:
+                await asyncio.sleep(pause * (self._leader.clock.monotonic() - began))
 
     async def _sweep(self, shards: set[int], *, is_expected: bool = False) -> None:
         """The first look, over all rows; then the second one, at what differed. What is expected is mended and not told."""
