@@ -4,8 +4,8 @@ A waiting row that memory does not know is taken up; a row that runs under a tok
 lease; what memory holds without a row is dropped. Each find is told, since it means a fault elsewhere. Runs move on while
 their rows travel, so whatever differs at the first look is looked at a second time before it counts as a find.
 
-After a take-over, and when memory was full, the same walk takes up what is there, and nothing of it is a find. A few seconds
-after a take-over the shards are looked at once more.
+After a take-over what has begun is loaded by itself, and comes first. Then, and when memory was full, the same walk takes up what
+is there, and nothing of it is a find. A few seconds after a take-over the shards are looked at once more.
 """
 
 from __future__ import annotations
