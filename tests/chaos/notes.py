@@ -25,11 +25,15 @@ class Notes:
     ends: set[tuple[UUID, int]] = field(default_factory=set)
 
     def left_by(self, pid: int | None, at: float) -> list[tuple[UUID, float]]:
-        """What a process had at work when it died, and when each of them started again; never: infinity."""
+        """What a process had at work when it died, and when each of them started again; never: infinity.
+
+        Not what it began under a token that was no longer the last one: a worker that was frozen may, and then learns that the
+        run is another's.
+        """
         found = []
         for run_id, starts in self.starts.items():
-            before = [start for start in starts if start.at <= at]
-            if before and before[-1].pid == pid and (run_id, before[-1].token) not in self.ends:
+            last = max((start for start in starts if start.at <= at), key=lambda start: start.token, default=None)
+            if last is not None and last.pid == pid and (run_id, last.token) not in self.ends:
                 found.append((run_id, min((start.at for start in starts if start.at > at), default=float("inf"))))
         return found
 

@@ -177,7 +177,7 @@ async def test_an_early_claim_starts_at_its_instant(peer: peers.Peer) -> None:
 
 
 async def test_an_early_claim_that_was_long_on_its_way_starts_sooner(peer: peers.Peer) -> None:
-    h, peer.age_s = Horarium(), 3600.0 - 0.1
+    h, peer.age_s, peer.lease_s = Horarium(), 3600.0 - 0.1, 7200.0
 
     @h.job("exact")
     async def exact(ctx: Context) -> None: ...
@@ -185,6 +185,25 @@ async def test_an_early_claim_that_was_long_on_its_way_starts_sooner(peer: peers
     async with peers.working(peer, carriers(h)):
         (run_id,) = await peer.offer("exact", start_in_s=3600.0)
         assert (await peer.result(run_id)).outcome == "succeeded"
+
+
+async def test_a_run_whose_lease_lapsed_before_it_began_is_not_begun(peer: peers.Peer) -> None:
+    """The worker was frozen between the claim and the start: the run is another's by now."""
+    h, begun = Horarium(), []
+
+    @h.job("late")
+    async def late(ctx: Context) -> None:
+        begun.append(ctx.run_id)
+
+    peer.age_s = peer.lease_s + 1
+    async with peers.working(peer, carriers(h)):
+        await peer.offer("late")
+        await peer.until(lambda: len(peer.requests) >= 2)
+        peer.age_s = 0.0
+        (second,) = await peer.offer("late")
+        await peer.result(second)
+    assert begun == [second]
+    assert [*peer.results] == [second]
 
 
 async def test_slots_are_never_overdrawn_and_all_runs_end(peer: peers.Peer) -> None:

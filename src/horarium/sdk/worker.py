@@ -151,9 +151,12 @@ class Worker:
         attempt.started = True
         result: messages.Result | None
         try:
+            now = time.monotonic()
+            if now >= attempt.lease_until:  # this process stood still: another worker may have the run by now
+                attempt.mark_stopped(attempts.Stop.LOST)
             if attempt.stop is not None:
                 raise asyncio.CancelledError
-            attempt.deadline = time.monotonic() + attempt.lease.timeout_s
+            attempt.deadline = now + attempt.lease.timeout_s
             self._deadlines.watch(attempt)
             value = await self._carrier_of(attempt.lease)(attempt)
         except GeneratorExit:  # the loop is gone, nothing can be reported
