@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -122,6 +122,16 @@ def _edited_in_a_pause(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(past_schedules, "end", not_ahead)
 
 
+def _settled_again(patch: pytest.MonkeyPatch) -> None:
+    original = edits._retime_paused
+
+    async def from_now(connection: Any, old: job.Job, edited: job.Job, now: datetime) -> job.Job:
+        made = await original(connection, old, edited, now)
+        return made if made.pause is None else replace(made, pause=replace(made.pause, settled_until=now))
+
+    patch.setattr(edits, "_retime_paused", from_now)
+
+
 def _a_tick_again(patch: pytest.MonkeyPatch) -> None:
     class Forgetful:
         """History, as an edit saw it: nothing has ever ended."""
@@ -225,14 +235,15 @@ CLOCKS = Focus(("step of the database's clock",), trouble_every_s=4.0, people_ev
 PEOPLE = Focus((), people_every_s=0.1)
 
 FOUND = [
-    Planted("a lease from before the clock was set back holds a shard", _leases_ahead, 10),
-    Planted("a run that was ready before the clock was set back is begun hours later", _start_in_a_day, 45),
-    Planted("a peer that was out of sight is not followed again", _followed_by_id, 59),
-    Planted("a stalled database puts off sweeps and slow scans", _long_pauses, 126, STALLS),
-    Planted("a resume runs ticks that were written down as skipped", _resumed_behind, 41, CLOCKS),
-    Planted("an edit in a pause forgets ticks that were handled ahead", _edited_in_a_pause, 13, PEOPLE),
+    Planted("a lease from before the clock was set back holds a shard", _leases_ahead, 1),
+    Planted("a run that was ready before the clock was set back is begun hours later", _start_in_a_day, 627),
+    Planted("a peer that was out of sight is not followed again", _followed_by_id, 43),
+    Planted("a stalled database puts off sweeps and slow scans", _long_pauses, 17, STALLS),
+    Planted("a resume runs ticks that were written down as skipped", _resumed_behind, 0, CLOCKS),
+    Planted("an edit in a pause forgets ticks that were handled ahead", _edited_in_a_pause, 79, PEOPLE),
     Planted("a one-off at the very time of a tick that has ended is made again", _a_tick_again, 37, PEOPLE),
-    Planted("a pause of a one-off forgets what waited of its schedule before", _a_forgetful_pause, 159),
+    Planted("a pause of a one-off forgets what waited of its schedule before", _a_forgetful_pause, 780),
+    Planted("a new schedule in a pause counts again what was accounted for ahead", _settled_again, 113),
 ]
 PLANTED = [
     Planted("claims ask for no state", without_condition(runs.SQL.claim, of_runs.claim, _waiting), 4),
