@@ -401,7 +401,7 @@ async def running_core(
 _EMPTY = """
 DELETE FROM jobs; DELETE FROM timers; DELETE FROM runs; DELETE FROM history; DELETE FROM run_logs; DELETE FROM skips;
 DELETE FROM dead_letters; DELETE FROM past_schedules; DELETE FROM nodes;
-DELETE FROM workers; DELETE FROM rollups; DELETE FROM api_keys;
+DELETE FROM workers; DELETE FROM rollups; DELETE FROM api_keys; DELETE FROM audit;
 UPDATE shards SET leader = NULL, term = 0, lease_expires_at = NULL;
 """
 

@@ -44,25 +44,31 @@ async def succeed(attempt: Attempt) -> Outcome:
     return Outcome.SUCCEEDED
 
 
-async def books(here: RunningNode) -> dict[Any, collections.Counter[datetime]]:
-    """Of each job how often each nominal time is a live run, an ended one or a skip."""
-    query = """
-        SELECT job_id, scheduled_for FROM runs UNION ALL SELECT job_id, scheduled_for FROM history
-        UNION ALL SELECT job_id, first + n * interval '1 second' FROM skips, generate_series(0, count - 1) AS n
+async def books(here: RunningNode) -> dict[Any, tuple[datetime, collections.Counter[datetime]]]:
+    """Of each job the time that its timer stands for, and how often each nominal time is a live run, an ended one or a skip.
+
+    In one statement: the scheduler goes on meanwhile.
     """
-    found: dict[Any, collections.Counter[datetime]] = collections.defaultdict(collections.Counter)
-    for job_id, nominal in await here.fetch(query):
-        found[job_id][nominal] += 1
+    query = """
+        SELECT t.job_id, t.scheduled_for AS following, made.scheduled_for
+        FROM timers t JOIN (
+            SELECT job_id, scheduled_for FROM runs UNION ALL SELECT job_id, scheduled_for FROM history
+            UNION ALL SELECT job_id, first + n * interval '1 second' FROM skips, generate_series(0, count - 1) AS n
+        ) AS made USING (job_id)
+    """
+    found: dict[Any, tuple[datetime, collections.Counter[datetime]]] = {}
+    for job_id, following, nominal in await here.fetch(query):
+        found.setdefault(job_id, (following, collections.Counter()))[1][nominal] += 1
     return found
 
 
 async def assert_balanced(here: RunningNode, jobs: list[Job], first: datetime) -> None:
     """Every nominal time from the first one to the timer's is there exactly once."""
-    for job_id, nominal in (await books(here)).items():
-        following = await here.fetchval("SELECT scheduled_for FROM timers WHERE job_id = $1", job_id)
+    found = await books(here)
+    for job_id, (following, nominal) in found.items():
         count = (following - first) // SECOND
         assert nominal == collections.Counter(first + n * SECOND for n in range(count)), job_id
-    assert len(await books(here)) == len(jobs)
+    assert len(found) == len(jobs)
 
 
 async def test_a_run_lives_from_sql_to_history(emptied_url: str) -> None:
