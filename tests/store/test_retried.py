@@ -42,7 +42,7 @@ async def test_a_change_that_was_ended_for_another_is_done_again(database: Datab
         return await retried.change(database, work)
 
     assert await asyncio.gather(swap("a", "b"), swap("b", "a")) == ["a", "b"]
-    assert len(attempts) == 3
+    assert len(attempts) >= 3  # who is ended may come back so soon that the two meet once more
     async with database.connection() as connection:
         values = [row[0] for row in await connection.fetch("SELECT value FROM cluster WHERE key IN ('a', 'b')")]
     assert sorted("".join(sorted(value)) for value in values) == ["0ab", "0ab"]
