@@ -96,6 +96,11 @@ class Pause:
     settled_until: datetime | None = None
     retracted: tuple[datetime, ...] = ()
 
+    def settled_ahead(self, now: datetime) -> datetime:
+        """Up to when ticks ahead are accounted for; now, where none are, or the clock was set back by too much (rule M4)."""
+        settled = self.settled_until
+        return settled if settled is not None and now < settled <= now + firing.CLOCK_STEP else now
+
 
 @dataclass(frozen=True, slots=True)
 class Job:

@@ -135,11 +135,7 @@ class Creator:
         planting = creation.Planting(now)
         planting.add(distinct)
         rows = creation.one_offs_of(zip((request.who for request in group), made, strict=True), planting.effects)
-
-        async def work(connection: asyncpg.Connection) -> set[UUID]:
-            return await one_offs.insert(connection, rows, now)
-
-        stored = await retried.statement(self._database, work)
+        stored = await retried.statement(self._database, lambda connection: one_offs.insert(connection, rows, now))
         planting.effects.of_jobs(stored).tell(self._pokes)
         _answer_all(group, made, stored)
 

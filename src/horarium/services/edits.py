@@ -175,9 +175,8 @@ async def _retime_paused(connection: asyncpg.Connection, old: job.Job, edited: j
     retracted = pause.retracted
     if run_at is not None:
         retracted = (run_at,) if run_at <= now else ()
-    ahead = pause.settled_until is not None and timedelta() < pause.settled_until - now <= firing.CLOCK_STEP
-    settled = pause.settled_until if ahead else now
-    return dataclasses.replace(edited, pause=dataclasses.replace(pause, settled_until=settled, retracted=retracted))
+    settled = dataclasses.replace(pause, settled_until=pause.settled_ahead(now), retracted=retracted)
+    return dataclasses.replace(edited, pause=settled)
 
 
 async def _end(connection: asyncpg.Connection, edited: job.Job) -> job.Job:

@@ -37,6 +37,11 @@ class Leader:
         self.on_ready: Callable[[], None] = _nothing
         self.on_edited: Callable[[], None] = _nothing
 
+    @property
+    def loading(self) -> set[int]:
+        """The led shards of which not everything is in memory yet."""
+        return self.unloaded | self.ready.incomplete
+
     def leads(self, shard: int) -> bool:
         """Whether this node leads a shard."""
         return shard in self.terms

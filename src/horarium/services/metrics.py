@@ -164,7 +164,7 @@ class Metrics(Collector):
             (
                 "horarium_shards_loading",
                 "Of these the ones of which not everything is in memory yet.",
-                sum(len(each.unloaded | each.ready.incomplete) for each in leaders),
+                sum(len(each.loading) for each in leaders),
             ),
             ("horarium_peers", "Other live nodes of the cluster that have an address.", len(faults)),
             ("horarium_peers_unreachable", "Of these the ones whose last call failed.", sum(map(bool, faults))),

@@ -169,12 +169,12 @@ async def _decide(
 async def _settled_ahead(connection: asyncpg.Connection, held: job.Job, now: datetime) -> datetime:
     """Up to when ticks were written down before the clock was set back; now, where it was not, or by too much (rule M4)."""
     settled = held.pause.settled_until if held.pause is not None else None
-    if settled is None or settled <= now:
+    if held.pause is None or settled is None:
         return now
-    if settled - now <= firing.CLOCK_STEP:
-        return settled
-    await past_schedules.leave_open(connection, [past_schedules.Unknown(held.id, held.shard, now, settled)])
-    return now
+    ahead = held.pause.settled_ahead(now)
+    if ahead < settled:
+        await past_schedules.leave_open(connection, [past_schedules.Unknown(held.id, held.shard, now, settled)])
+    return ahead
 
 
 def _decide_one_off(

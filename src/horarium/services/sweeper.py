@@ -54,7 +54,7 @@ class Sweeper:
         if not self._leader.terms:
             return self._interval_s
         started = self._leader.clock.monotonic()
-        loaded = set(self._leader.terms) - self._leader.unloaded - self._leader.ready.incomplete
+        loaded = set(self._leader.terms) - self._leader.loading
         if self._leader.ready.overflowed or self._filling:
             await self._take_up_all(loaded)
         else:
@@ -114,7 +114,7 @@ class Sweeper:
         if ripe and not (self._leader.ready.overflowed or self._filling):
             if len(self._leader.ready) <= FEW_RUNS:
                 led = {shard for shard in ripe if self._leader.leads(shard)}
-                await self._sweep(led - self._leader.unloaded - self._leader.ready.incomplete, is_expected=True)
+                await self._sweep(led - self._leader.loading, is_expected=True)
             self._taken_at = {shard: at for shard, at in self._taken_at.items() if shard not in ripe}
             self._leader.rescan(ripe)
             self._leader.on_ready()
