@@ -163,11 +163,10 @@ class Server:
             select.select([child], [], [])  # readable when the process has ended
             os.close(child)
 
-    def recover(self) -> None:
-        """Wait until it takes connections again; start it if it has ended."""
-        while not self.is_ready():
-            if self._ended(POLL_S):
-                self.start()
+    def revive(self) -> None:
+        """What a service manager does: start it again if it has ended by itself."""
+        if self._ended(0):
+            self.start()
 
     def promote(self) -> None:
         """Make a standby the primary; returns when it takes writes."""

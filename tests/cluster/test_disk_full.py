@@ -67,8 +67,7 @@ async def test_a_full_disk_is_told_and_survived(tmp_path: Path, full: str) -> No
                 disk.fill()
                 await is_told(here, "disk is full" if full == "tables" else "cannot be asked")
                 disk.free()
-                await asyncio.to_thread(server.recover)
-                await client.acknowledges(1)
+                await goes_on(server, client)
                 await load.balanced(here, client)
                 assert process.is_running
                 await is_sound(server)
@@ -90,6 +89,18 @@ async def is_told(here: processes.Installation, why: str) -> None:
         return why in (here.folder / "server.log").read_text()
 
     await waiting.until(logged, f"the log says {why!r}")
+
+
+async def goes_on(server: postgres.Server, client: load.Client) -> None:
+    """One-offs are acknowledged again. Until then PostgreSQL may end at any moment, even after it has seemed ready: its crash
+    may have been under way while there was no room, and its recovery needs room too."""
+    before = len(client.acknowledged)
+
+    async def acknowledged() -> bool:
+        await asyncio.to_thread(server.revive)
+        return len(client.acknowledged) > before
+
+    await waiting.until(acknowledged, "one-offs are acknowledged again")
 
 
 async def is_sound(server: postgres.Server) -> None:
