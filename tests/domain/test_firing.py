@@ -122,7 +122,7 @@ def test_every_nominal_time_is_a_tick_or_missed(
     """From the timer's occurrence to the next one, none is left out and none is counted twice."""
     policy = MisfirePolicy(rule, timedelta(seconds=grace_s), timedelta(seconds=window_s), max_catch_up)
     first = NOW + first_s * SECOND
-    key = every(interval_s * SECOND, anchor=first)
+    key = every(interval_s * SECOND, anchor=first, start_at=first)
     made = plan(key, first, policy=policy)
     assert made.next is not None
     expected = schedule.fires_between(

@@ -98,6 +98,20 @@ def test_bounds_hold_for_intervals_and_one_offs_too() -> None:
     assert schedule.next_fire(Schedule(Once(NOON), end_at=NOON - MICROSECOND), NOON - timedelta(days=1)) is None
 
 
+def test_an_interval_fires_at_its_anchor_only_where_that_was_asked_for() -> None:
+    """An interval set at 12:00 runs at 13:00, also when a database's clock is set back to 08:00 in between."""
+    hour = timedelta(hours=1)
+    unasked, asked = Schedule(Every(hour, NOON)), Schedule(Every(hour, NOON), start_at=NOON)
+    earlier, later = NOON - 4 * hour, NOON + hour
+    assert schedule.next_fire(unasked, earlier) == schedule.next_fire(unasked, NOON) == later
+    assert schedule.next_fire(asked, earlier) == NOON
+    assert schedule.previous_fire(unasked, later) is None
+    assert schedule.previous_fire(asked, later) == NOON
+    assert schedule.previous_fire(unasked, later + MICROSECOND) == later
+    assert schedule.count_between(unasked, earlier, later) == (1, True)
+    assert schedule.count_between(asked, earlier, later) == (2, True)
+
+
 # Listings
 
 

@@ -10,7 +10,7 @@ import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, assert_never
 from uuid import UUID
@@ -42,12 +42,16 @@ __all__ = [
 ]
 
 MICROSECOND = timedelta(microseconds=1)
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
 COUNT_CAP = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When a job runs. `start_at` and `end_at` are both inclusive and test the nominal time (B1)."""
+    """When a job runs. `start_at` and `end_at` are both inclusive and test the nominal time (B1).
+
+    An interval without `start_at` fires for the first time one interval after its anchor, the moment it was set.
+    """
 
     timing: Timing
     start_at: datetime | None = None
@@ -68,7 +72,7 @@ def previous_fire(schedule: Schedule, before: datetime) -> datetime | None:
     """The last nominal time strictly earlier than an instant; None if there is none. Raises like `next_fire`."""
     latest = before if schedule.end_at is None else min(before, schedule.end_at + MICROSECOND)
     fire = timing.previous_fire(schedule.timing, latest)
-    return fire if fire is not None and (schedule.start_at is None or fire >= schedule.start_at) else None
+    return fire if fire is not None and fire > _from(schedule, _BEGINNING) else None
 
 
 def fires_between(schedule: Schedule, after: datetime, until: datetime, limit: int) -> list[datetime]:
@@ -187,8 +191,15 @@ class NextFireMemo:
 
 
 def _from(schedule: Schedule, after: datetime) -> datetime:
-    """Where to look from so that `start_at` itself may be the first fire."""
-    return after if schedule.start_at is None else max(after, schedule.start_at - MICROSECOND)
+    """Where to look from so that `start_at` itself may be the first fire, and an anchor that was not asked for none.
+
+    A database's clock that is set back must not bring the moment at which an interval was set into the future, to fire there.
+    """
+    if schedule.start_at is not None:
+        return max(after, schedule.start_at - MICROSECOND)
+    if isinstance(schedule.timing, Every):
+        return max(after, schedule.timing.anchor)
+    return after
 
 
 def _forward(schedule: Schedule, after: datetime, until: datetime) -> Iterator[datetime]:

@@ -22,7 +22,10 @@ class Cron:
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """`anchor`, and each `interval` of elapsed time after it (I2). The interval is more than nothing."""
+    """`anchor`, and each `interval` of elapsed time after it (I2). The interval is more than nothing.
+
+    In a schedule, `anchor` itself is a fire only where it was asked for, as `start_at`: see `Schedule`.
+    """
 
     interval: timedelta
     anchor: datetime
