@@ -169,22 +169,23 @@ def schedules(count: int = 300) -> list[str]:
 
 
 async def seed(
-    connection: asyncpg.Connection, count: int, due: datetime, keys: list[str], target: str = "noop"
+    connection: asyncpg.Connection, count: int, due: datetime, keys: list[str], target: str = "noop", shards: int = 16
 ) -> None:
-    """Define `count` jobs whose timers are due at one instant, spread over the schedules."""
+    """Define `count` jobs whose timers are due at one instant, spread over the schedules and the first `shards` shards."""
     first = await connection.fetchval("SELECT count(*) FROM jobs")
     await connection.execute(
         """
         INSERT INTO jobs (id, shard, name, target, payload, schedule)
-        SELECT (lpad(to_hex(1700000000000 + g), 12, '0') || '7' || lpad(to_hex(g % 16), 3, '0') || '8'
+        SELECT (lpad(to_hex(1700000000000 + g), 12, '0') || '7' || lpad(to_hex(g % $5::integer), 3, '0') || '8'
                 || substr(md5(g::text), 1, 15))::uuid,
-               g % 16, 'job-' || g, jsonb_build_object('handler', $3::text), $4::json, '0 * * * *'
+               g % $5, 'job-' || g, jsonb_build_object('handler', $3::text), $4::json, '0 * * * *'
         FROM generate_series($1::integer + 1, $1::integer + $2::integer) g
         """,
         first,
         count,
         target,
         PAYLOAD,
+        shards,
     )
     await connection.execute(
         """

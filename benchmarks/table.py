@@ -19,7 +19,7 @@ from benchmarks import harness
 
 NAMES = (
     "startup", "floor", "fire", "end_to_end", "start_lag", "minute_mark", "wave", "create", "fairness", "held_snapshot",
-    "scale", "fleet", "memory",
+    "scale", "fleet", "memory", "move",
 )  # fmt: skip
 ROOT = Path(__file__).parent.parent
 WIDTHS = (28, 24, 12, 7, 52, 6)

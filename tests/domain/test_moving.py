@@ -39,3 +39,10 @@ def test_every_standing_that_a_mover_leaves_leads_on() -> None:
 )
 def test_a_pause_is_ended_by_the_shortest_way(source: State, target: State | None, step: Step | None) -> None:
     assert moving.mending(source, target) is step
+
+
+def test_passes_end_when_the_pause_would_be_short_or_would_not_become_shorter() -> None:
+    assert moving.is_another_pass_worth_it(40.0, None)
+    assert moving.is_another_pass_worth_it(5.0, 40.0)
+    assert not moving.is_another_pass_worth_it(4.0, 5.0)
+    assert not moving.is_another_pass_worth_it(0.5, None)

@@ -72,6 +72,7 @@ ELSEWHERE = {
     "cli/node_process.py": ("tests/cluster/test_processes.py", "one of several nodes, as a process"),
     "cli/db_status.py": ("tests/cli/test_db.py", "what a command shows"),
     "store/moving.py": ("tests/services/test_mover.py", "statements, by the service that uses them"),
+    "store/moving_changes.py": ("tests/services/test_mover.py", "statements, by the service that uses them"),
     "store/auditing.py": ("tests/services/test_auditor.py", "statements, by the service that uses them"),
     "store/api_keys.py": ("tests/services/test_keys.py", "statements, by the service that uses them"),
     "store/bulk.py": ("tests/store/test_jobs.py", "how rows are copied, against how they are inserted"),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
 from horarium import errors
-from horarium.domain import ids, job
+from horarium.domain import ids, job, sharding
 from horarium.domain.moving import Step
 from horarium.domain.placement import State
 from horarium.services import mover
@@ -23,7 +23,7 @@ from tests import several
 from tests.services.catalog_world import NOON, WHO, HandClock
 
 SHARDS = 4
-MOVED, OTHER = 2, 0
+MOVED, OTHER, AT_B = 2, 0, 1
 A, B = 0, 1
 
 TABLES = (*rows.LIVE, "history")
@@ -64,28 +64,29 @@ class Books:
         self.databases = databases
 
     async def fill(self) -> None:
-        """Rows in every table that knows shards; jobs are made as the catalog makes them."""
-        catalog = Catalog(self.databases.home, HandClock(), NoPokes(), SHARDS, lambda: [MOVED, OTHER])
-        made: dict[int, job.Job] = {}
-        while len(made) < 2:
-            spec = job.JobSpec(target={"handler": "h"}, schedule="0 * * * *")
-            each = await catalog.create(WHO, spec)
-            made[each.shard] = each
-        for shard, each in made.items():
-            await self._rows(each.id, shard)
+        """Rows of two shards."""
+        await self.add(MOVED)
+        await self.add(OTHER)
 
-    async def _rows(self, job_id: UUID, shard: int) -> None:
-        run_id = ids.fresh_id(shard, NOON, 7 + shard)
+    async def add(self, shard: int, ended_minutes_ago: Sequence[int] = (1, 100, 3000, 100_000)) -> UUID:
+        """A job as the catalog makes it, and rows of it in every table that knows shards."""
+        catalog = Catalog(self.databases.home, HandClock(), NoPokes(), SHARDS, lambda: [shard])
+        made = await catalog.create(WHO, job.JobSpec(target={"handler": "h"}, schedule="0 * * * *"))
+        await self._rows(made.id, shard, ended_minutes_ago)
+        return made.id
+
+    async def _rows(self, job_id: UUID, shard: int, ended_minutes_ago: Sequence[int]) -> None:
+        run_id = uuid_in(shard)
         async with self.databases.home.connection() as connection:
             await connection.execute(RUN, run_id, job_id, shard)
-            for number, minutes in enumerate((1, 100, 3000, 100_000)):
-                await connection.execute(ENDED, ids.fresh_id(shard, NOON, number), job_id, shard, minutes)
+            for minutes in ended_minutes_ago:
+                await connection.execute(ENDED, uuid_in(shard), job_id, shard, minutes)
             await connection.execute(LINE, run_id)
             for statement in (SKIP, PAST):
                 await connection.execute(statement, job_id, shard)
             await connection.execute(LETTER, run_id, job_id, shard)
-            await connection.execute(KEY, str(shard), shard)
-            await connection.execute(BORROWED, str(shard), shard, job_id)
+            await connection.execute(KEY, str(job_id), shard)
+            await connection.execute(BORROWED, str(job_id), shard, job_id)
 
     async def of(self, place: int, shard: int) -> dict[str, list[str]]:
         """Every row of a shard in a database, as text."""
@@ -107,15 +108,18 @@ class Books:
         async with self.databases.all[place].connection() as connection:
             return await connection.fetchval(statement, *values)
 
-    async def move(self, source: int = A, target: int = B, cut_off: str = "") -> None:
+    async def move(
+        self, source: int = A, target: int = B, cut_off: str = "", told: mover.Told = lambda *_: None
+    ) -> None:
         """Move; `cut_off` names a step, or a step with `+` for the moment before it is committed."""
 
-        def told(step: Step, detail: str) -> None:
+        def tell(step: Step, detail: str) -> None:
+            told(step, detail)
             if cut_off == f"{step}{'+' if detail else ''}":
                 raise CutOffError
 
         await self.databases.reload()
-        await Mover(self.databases, MOVED, source, target, f"mover:{uuid4()}", told).run()
+        await Mover(self.databases, MOVED, source, target, f"mover:{uuid4()}", tell).run()
 
     async def let_leases_end(self) -> None:
         """The dead mover's lease has ended."""
@@ -138,6 +142,11 @@ async def books(database_urls: list[str]) -> AsyncIterator[Books]:
         made = Books(databases)
         await made.fill()
         yield made
+
+
+def uuid_in(shard: int) -> UUID:
+    """A new id of a shard."""
+    return ids.fresh_id(shard, NOON, uuid4().int >> 80)
 
 
 def nothing(found: dict[str, list[str]]) -> bool:
@@ -165,6 +174,88 @@ async def test_a_shard_moves_back(books: Books) -> None:
     assert nothing(await books.of(B, MOVED))
     assert await books.execute(A, "SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'fence%'") == 0
     await books.execute(A, "UPDATE runs SET priority = 6 WHERE shard = $1", MOVED)
+
+
+UPDATES = {
+    "jobs": ("priority = 1", "id"),
+    "timers": ("priority = 1", "job_id"),
+    "runs": ("priority = 1", "job_id"),
+    "dead_letters": ("attempts = 9", "job_id"),
+    "skips": ("count = 9", "job_id"),
+    "idempotency_keys": ("status = 201", "key"),
+}
+
+
+async def test_what_changes_after_a_copy_ahead_follows_in_the_pause(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In each table rows are written, changed and taken away before the pause; the copy of the pause is those rows only."""
+    same, changed, gone = [await books.add(MOVED) for _ in range(3)]
+    pause = rows.pause
+    at_pause: dict[str, list[str]] = {}
+    told: list[str] = []
+
+    async def meanwhile(*values: Any) -> bool:
+        assert len((await books.of(B, MOVED))["jobs"]) == 4
+        await books.add(MOVED, ended_minutes_ago=[1])
+        for table, (change, key) in UPDATES.items():
+            await books.execute(A, f"UPDATE {table} SET {change} WHERE {key}::text = $1", str(changed))
+            await books.execute(A, f"DELETE FROM {table} WHERE {key}::text = $1", str(gone))
+        at_pause.update(await books.of(A, MOVED))
+        return await pause(*values)
+
+    monkeypatch.setattr(rows, "pause", meanwhile)
+    await books.move(told=lambda step, detail: told.append(f"{step} {detail}"))
+    assert await books.of(B, MOVED) == at_pause
+    assert any(str(same) in row for row in at_pause["jobs"]) and not any(str(gone) in row for row in at_pause["jobs"])
+    assert nothing(await books.of(A, MOVED))
+    (copied,) = [line for line in told if line.startswith("copy ") and "," in line]
+    for table in UPDATES:
+        assert f" 2 {table}" in copied, copied
+
+
+async def test_a_copy_that_lacks_something_is_made_anew(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever becomes of the copy before the pause, the rows that count are those of the source."""
+    before = await books.of(A, MOVED)
+    pause = rows.pause
+
+    async def meanwhile(*values: Any) -> bool:
+        for table in UPDATES:
+            await books.execute(B, f"DELETE FROM {table} WHERE shard = $1", MOVED)
+        return await pause(*values)
+
+    monkeypatch.setattr(rows, "pause", meanwhile)
+    await books.move()
+    assert await books.of(B, MOVED) == before
+
+
+async def test_a_name_given_up_during_a_move_can_be_taken_in_the_other_database(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job bears a name that belongs to a shard of the target, gives it up, and a job there takes it before the pause."""
+    given_up, kept = [
+        each for each in map(str, range(99)) if sharding.shard_of_name(WHO.tenant_id, each, SHARDS) == AT_B
+    ][:2]
+    for name in (given_up, kept):
+        bearer = await books.add(MOVED)
+        await books.execute(A, "UPDATE jobs SET name = $2 WHERE id = $1", bearer, name)
+        await books.execute(B, BORROWED, name, AT_B, bearer)
+    pause = rows.pause
+    told: list[str] = []
+
+    async def meanwhile(*values: Any) -> bool:
+        await books.execute(A, "UPDATE jobs SET name = 'new' WHERE name = $1", given_up)
+        catalog = Catalog(books.databases.all[B], HandClock(), NoPokes(), SHARDS, lambda: [AT_B])
+        await catalog.create(WHO, job.JobSpec(target={"handler": "h"}, schedule="0 * * * *", name=given_up))
+        return await pause(*values)
+
+    monkeypatch.setattr(rows, "pause", meanwhile)
+    await books.move(told=lambda step, detail: told.append(f"{step} {detail}"))
+    assert [line for line in told if line.startswith("copy 2 jobs, ")], "the one that was renamed, and the one left out"
+    names = "SELECT array_agg(name ORDER BY name) FROM jobs WHERE name IS NOT NULL AND shard = $1"
+    assert await books.execute(B, names, MOVED) == [kept, "new"]
+    assert await books.execute(B, names, AT_B) == [given_up]
+    assert await books.execute(A, names, MOVED) is None
 
 
 async def test_terms_and_tokens_rise_across_a_move(books: Books) -> None:
@@ -195,7 +286,7 @@ async def test_every_table_that_knows_shards_is_moved(books: Books) -> None:
     assert known - STAY == set(TABLES)
 
 
-STEPS = ["prepare", "history", "history+", "pause", "copy", "copy+", "leave", "arrive", "clear"]
+STEPS = ["prepare", "history", "history+", "ahead", "ahead+", "pause", "copy", "copy+", "leave", "arrive", "clear"]
 
 
 @pytest.mark.parametrize("step", STEPS)

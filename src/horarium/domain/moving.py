@@ -2,8 +2,9 @@
 
 prepare    the target has a row for the shard, `arriving`, and nothing else of it
 history    closed history is copied, while the shard works on
+ahead      what lives is copied too, and then what has changed meanwhile, until little is left
 pause      the source's row is `leaving` under a new term: nobody leads the shard any more
-copy       the source refuses what is written for the shard; the rest is copied; the target's row is `arrived`
+copy       the source refuses what is written for the shard; what has changed since is copied; the target's row is `arrived`
 leave      the source's row is `left`: from this moment on the shard's rows are the target's
 arrive     the target's row is `here`: nodes may lead the shard again
 clear      log lines are copied, the source's rows are deleted, its row is `gone`
@@ -18,12 +19,16 @@ from enum import StrEnum
 
 from horarium.domain.placement import State
 
+SHORT_PASS_S = 1.0
+HARDLY_SHORTER = 0.7
+
 
 class Step(StrEnum):
     """What is to be done next."""
 
     PREPARE = "prepare"
     HISTORY = "history"
+    AHEAD = "ahead"
     PAUSE = "pause"
     COPY = "copy"
     LEAVE = "leave"
@@ -59,3 +64,11 @@ def mending(source: State, target: State | None) -> Step | None:
     if (source, target) == (State.LEFT, State.ARRIVED):
         return Step.ARRIVE
     return None
+
+
+def is_another_pass_worth_it(took_s: float, before_s: float | None) -> bool:
+    """Whether to copy ahead once more what has changed, after a pass and the one before it, in seconds.
+
+    The pause will take about as long as the last pass: not when that was short, or hardly shorter than the one before.
+    """
+    return took_s > SHORT_PASS_S and (before_s is None or took_s < HARDLY_SHORTER * before_s)

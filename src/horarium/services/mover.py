@@ -8,7 +8,8 @@ is taken over by the next call, or by the nodes (`mender`), which end the pause 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
@@ -21,6 +22,7 @@ from horarium.domain.moving import Step
 from horarium.domain.placement import State
 from horarium.store import audit
 from horarium.store import moving as rows
+from horarium.store import moving_changes as changes
 from horarium.store.databases import Databases
 from horarium.store.moving import Standing
 
@@ -50,6 +52,7 @@ class Mover:
         self._names = databases.names[source], databases.names[target]
         found = databases.states()
         self._numbers = tuple(found[name].number for name in self._names)
+        self._ahead: changes.Ahead | None = None
         self._steps = {
             Step.PREPARE: self._prepare,
             Step.HISTORY: self._history_and_pause,
@@ -109,7 +112,7 @@ class Mover:
                 await rows.purge(connection, self._shard)
 
     async def _history_and_pause(self) -> None:
-        """Copy what is closed while the shard works; then stop it, and see that the former leader knows."""
+        """Copy what is closed, and what lives, while the shard works; then stop it, and see that the former leader knows."""
         self._told(Step.HISTORY, "")
         async with self._both() as (source, target), self._renewed(self._target):
             standing = await rows.prepare(target, self._shard, self._numbers[0], self._mover)
@@ -117,6 +120,7 @@ class Mover:
                 raise self._somebody_else()
             now = await self._source.now()
             await self._copy_closed(source, target, standing.copied_until, now)
+            self._ahead = await self._copy_ahead(source, target)
             was_led = (await rows.standing(source, self._shard) or standing).alive
             self._told(Step.PAUSE, "")
             if not await rows.pause(source, self._shard, self._numbers[1], self._mover):
@@ -137,20 +141,47 @@ class Mover:
                     raise self._somebody_else()
             self._told(Step.HISTORY, f"{copied} runs until {stretch.end:%Y-%m-%d %H:%M}")
 
+    async def _copy_ahead(self, source: asyncpg.Connection, target: asyncpg.Connection) -> changes.Ahead:
+        """Copy what lives, and again what has changed since, until a pass is short."""
+        ahead: changes.Ahead | None = None
+        took_s: float | None = None
+        while True:
+            began = time.monotonic()
+            self._told(Step.AHEAD, "")
+            async with source.transaction(isolation="repeatable_read", readonly=True), target.transaction():
+                copied = await changes.copy_ahead(source, target, self._shard, ahead, self._mover)
+                if copied is None:
+                    raise self._somebody_else()
+                ahead, counts = copied
+                self._told(Step.AHEAD, _told_counts(counts))
+            before_s, took_s = took_s, time.monotonic() - began
+            if not moving.is_another_pass_worth_it(took_s, before_s):
+                return ahead
+
     async def _copy(self) -> None:
         self._told(Step.COPY, "")
         async with self._both() as (source, target), self._renewed(self._source):
             if not await rows.hold(source, self._shard, self._numbers[1], self._mover):
                 raise self._somebody_else()
+            standing = await rows.standing(target, self._shard)
+            if standing is None or standing.leader != self._mover:
+                self._ahead = None
             await rows.take_arrival(target, self._shard, self._mover)
             await self._fence(source)
-            standing = await rows.standing(target, self._shard)
             since = standing.copied_until if standing and standing.copied_until else rows.FIRST
             async with target.transaction():
-                counts = await rows.copy_live(source, target, self._shard, since, self._mover)
-                if counts is None:
+                counts = await self._copy_rest(source, target, since)
+                if not await rows.note_arrived(source, target, self._shard, self._mover):
                     raise self._somebody_else()
-                self._told(Step.COPY, ", ".join(f"{count} {table}" for table, count in counts.items()))
+                self._told(Step.COPY, _told_counts(counts))
+
+    async def _copy_rest(
+        self, source: asyncpg.Connection, target: asyncpg.Connection, since: datetime
+    ) -> dict[str, int]:
+        """What has not been copied ahead, of tables and of late history; returns how many rows."""
+        await rows.let_pass(target)
+        counts = {table: await changes.follow(source, target, table, self._shard, self._ahead) for table in rows.LIVE}
+        return counts | {"history": await rows.copy_late_history(source, target, self._shard, since)}
 
     async def _leave(self) -> None:
         self._told(Step.LEAVE, "")
@@ -232,6 +263,10 @@ class Mover:
 
     def _somebody_else(self) -> errors.ConflictError:
         return errors.ConflictError(f"shard {self._shard} is being moved by somebody else right now")
+
+
+def _told_counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {table}" for table, count in counts.items())
 
 
 _ACTOR = job.Actor("default", "horarium shards move", roles.Role.ADMIN)

@@ -21,16 +21,24 @@ DAYS_AHEAD = 7
 FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 LAST = datetime(9999, 1, 1, tzinfo=UTC)
 
-# What is copied while the shard pauses, and how it is read and deleted.
+
+class Table(NamedTuple):
+    """How the rows of a shard are read and deleted."""
+
+    read: str
+    delete: str
+
+
+# What lives; and what is written once and read by people, of which much is closed (`copy_history`, `copy_logs`).
 LIVE = {
-    "jobs": (SQL.jobs_of, SQL.delete_jobs),
-    "borrowed_names": (SQL.borrowed_names_of, SQL.delete_borrowed_names),
-    "timers": (SQL.timers_of, SQL.delete_timers),
-    "runs": (SQL.runs_of, SQL.delete_runs),
-    "dead_letters": (SQL.dead_letters_of, SQL.delete_dead_letters),
-    "skips": (SQL.skips_of, SQL.delete_skips),
-    "past_schedules": (SQL.past_schedules_of, SQL.delete_past_schedules),
-    "idempotency_keys": (SQL.idempotency_keys_of, SQL.delete_idempotency_keys),
+    "jobs": Table(SQL.jobs_of, SQL.delete_jobs),
+    "borrowed_names": Table(SQL.borrowed_names_of, SQL.delete_borrowed_names),
+    "timers": Table(SQL.timers_of, SQL.delete_timers),
+    "runs": Table(SQL.runs_of, SQL.delete_runs),
+    "dead_letters": Table(SQL.dead_letters_of, SQL.delete_dead_letters),
+    "skips": Table(SQL.skips_of, SQL.delete_skips),
+    "past_schedules": Table(SQL.past_schedules_of, SQL.delete_past_schedules),
+    "idempotency_keys": Table(SQL.idempotency_keys_of, SQL.delete_idempotency_keys),
 }
 FENCED = (*LIVE, "history", "run_logs")
 
@@ -71,11 +79,16 @@ async def prepare(connection: asyncpg.Connection, shard: int, source: int, mover
     return await standing(connection, shard)
 
 
+async def let_pass(connection: asyncpg.Connection) -> None:
+    """For a transaction: the mover writes rows of a shard that does not live here."""
+    await connection.execute(SQL.let_pass)
+
+
 async def purge(connection: asyncpg.Connection, shard: int) -> None:
     """Delete what an earlier attempt has left, inside a transaction."""
-    await connection.execute(SQL.let_pass)
-    for _, delete in LIVE.values():
-        await connection.execute(delete, shard, timeout=LONGEST_STATEMENT_S)
+    await let_pass(connection)
+    for table in LIVE.values():
+        await connection.execute(table.delete, shard, timeout=LONGEST_STATEMENT_S)
     await connection.execute(SQL.delete_history, shard, FIRST, LAST, timeout=LONGEST_STATEMENT_S)
 
 
@@ -97,41 +110,41 @@ async def copy_history(
     source: asyncpg.Connection, target: asyncpg.Connection, shard: int, stretch: Stretch, mover: str
 ) -> int | None:
     """Copy runs that ended in a stretch of time, and note it; None when another mover is at it. In a transaction."""
-    await target.execute(SQL.let_pass)
+    await let_pass(target)
     await target.execute(SQL.delete_history, shard, *stretch, timeout=LONGEST_STATEMENT_S)
-    count = await _copy(source, target, SQL.history_of, "history", shard, *stretch)
+    count = await copy(source, target, SQL.history_of, "history", shard, *stretch)
     noted = await target.fetchval(SQL.note_copied, shard, mover, stretch.end)
     return None if noted is None else count
 
 
-async def copy_live(
-    source: asyncpg.Connection, target: asyncpg.Connection, shard: int, since: datetime, mover: str
-) -> dict[str, int] | None:
-    """Copy what lives, history since an instant, and note that all is there. In a transaction of the target.
+async def copy_all(source: asyncpg.Connection, target: asyncpg.Connection, table: str, shard: int) -> int:
+    """Copy what lives of a table in place of what is there of it; returns how many rows."""
+    read, delete = LIVE[table]
+    await target.execute(delete, shard, timeout=LONGEST_STATEMENT_S)
+    return await copy(source, target, read, table, shard, None)
 
-    Returns how many rows of each table; None when another mover is at it.
-    """
-    await target.execute(SQL.let_pass)
-    counts = {}
-    for table, (read, delete) in LIVE.items():
-        await target.execute(delete, shard, timeout=LONGEST_STATEMENT_S)
-        counts[table] = await _copy(source, target, read, table, shard)
+
+async def copy_late_history(source: asyncpg.Connection, target: asyncpg.Connection, shard: int, since: datetime) -> int:
+    """Copy runs that ended since an instant; returns how many."""
     await target.execute(SQL.delete_history, shard, since, LAST, timeout=LONGEST_STATEMENT_S)
-    counts["history"] = await _copy(source, target, SQL.history_of, "history", shard, since, LAST)
+    return await copy(source, target, SQL.history_of, "history", shard, since, LAST)
+
+
+async def note_arrived(source: asyncpg.Connection, target: asyncpg.Connection, shard: int, mover: str) -> bool:
+    """Note in the target that all is there; False when another mover is at it."""
     await target.execute(SQL.raise_tokens, await source.fetchval(SQL.last_token))
-    noted = await target.fetchval(SQL.note_arrived, shard, mover)
-    return None if noted is None else counts
+    return await target.fetchval(SQL.note_arrived, shard, mover) is not None
 
 
 async def copy_logs(source: asyncpg.Connection, target: asyncpg.Connection, shard: int, stretch: Stretch) -> int:
     """Copy log lines of a stretch of time; a line that is copied twice is shown once."""
-    await target.execute(SQL.let_pass)
-    return await _copy(source, target, SQL.run_logs_of, "run_logs", shard, *stretch)
+    await let_pass(target)
+    return await copy(source, target, SQL.run_logs_of, "run_logs", shard, *stretch)
 
 
 async def delete_stretch(connection: asyncpg.Connection, shard: int, stretch: Stretch) -> None:
     """Delete log lines and history of a stretch of time, in a transaction."""
-    await connection.execute(SQL.let_pass)
+    await let_pass(connection)
     await connection.execute(SQL.delete_run_logs, shard, *stretch, timeout=LONGEST_STATEMENT_S)
     await connection.execute(SQL.delete_history, shard, *stretch, timeout=LONGEST_STATEMENT_S)
 
@@ -186,7 +199,7 @@ def _start(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
 
 
-async def _copy(source: asyncpg.Connection, target: asyncpg.Connection, query: str, table: str, *values: object) -> int:
+async def copy(source: asyncpg.Connection, target: asyncpg.Connection, query: str, table: str, *values: object) -> int:
     """Stream the rows of a query into a table of the same columns, without holding them all."""
     columns = [attribute.name for attribute in (await source.prepare(query)).get_attributes()]
     chunks: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=64)

@@ -95,36 +95,36 @@ FROM pg_inherits i JOIN pg_class child ON child.oid = i.inhrelid
 WHERE i.inhparent = 'history'::regclass AND child.relname ~ '^history_[0-9]{8}$' ORDER BY 1;
 
 -- name: jobs_of
--- For copying: the definitions.
-SELECT * FROM jobs WHERE shard = $1;
+-- For copying: the definitions; all of them, or those written since a position (`position`); so too where $2 follows.
+SELECT * FROM jobs WHERE shard = $1 AND ($2::text IS NULL OR age(xmin) <= age($2::xid));
 
 -- name: borrowed_names_of
 -- For copying: names that are hashed to the shard and borne by jobs of others.
-SELECT * FROM borrowed_names WHERE shard = $1;
+SELECT * FROM borrowed_names WHERE shard = $1 AND ($2::text IS NULL OR age(xmin) <= age($2::xid));
 
 -- name: timers_of
 -- For copying: the next occurrences.
-SELECT * FROM timers WHERE shard = $1;
+SELECT * FROM timers WHERE shard = $1 AND ($2::text IS NULL OR age(xmin) <= age($2::xid));
 
 -- name: runs_of
 -- For copying: live runs, with their leases.
-SELECT * FROM runs WHERE shard = $1;
+SELECT * FROM runs WHERE shard = $1 AND ($2::text IS NULL OR age(xmin) <= age($2::xid));
 
 -- name: dead_letters_of
 -- For copying: open dead letters.
-SELECT * FROM dead_letters WHERE shard = $1;
+SELECT * FROM dead_letters WHERE shard = $1 AND ($2::text IS NULL OR age(xmin) <= age($2::xid));
 
 -- name: skips_of
 -- For copying: skips, under their ids.
-SELECT * FROM skips WHERE shard = $1;
+SELECT * FROM skips WHERE shard = $1 AND ($2::text IS NULL OR age(xmin) <= age($2::xid));
 
 -- name: idempotency_keys_of
 -- For copying: answers kept for repeated requests.
-SELECT * FROM idempotency_keys WHERE shard = $1;
+SELECT * FROM idempotency_keys WHERE shard = $1 AND ($2::text IS NULL OR age(xmin) <= age($2::xid));
 
 -- name: past_schedules_of
 -- For copying: which schedules governed jobs before.
-SELECT * FROM past_schedules WHERE shard = $1;
+SELECT * FROM past_schedules WHERE shard = $1 AND ($2::text IS NULL OR age(xmin) <= age($2::xid));
 
 -- name: history_of
 -- For copying: runs that ended in a stretch of time; partitions outside of it are left out.

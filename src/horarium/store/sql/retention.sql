@@ -11,8 +11,8 @@ SELECT drop_partitions($1::date, $2::date);
 DELETE FROM history_default WHERE finished_at < $1;
 
 -- name: prune_idempotency_keys
--- Answers kept for repeated requests, for 24 hours.
-DELETE FROM idempotency_keys WHERE created_at < $1;
+-- Answers kept for repeated requests, for 24 hours; copies that a move has made so far are the source's to count.
+DELETE FROM idempotency_keys WHERE created_at < $1 AND shard = ANY (ARRAY(SELECT shard FROM shards WHERE state = 'here'));
 
 -- name: prune_jobs
 -- Definitions that nothing refers to any more: deleted jobs and finished one-offs older than the retention, in bounded bites.
