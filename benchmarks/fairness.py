@@ -1,8 +1,9 @@
 """Fair share: how long one tenant's 100,000 waiting runs delay another's first start, and what sharing costs.
 
-A loud tenant's one-offs wait; a worker of all tenants with 50 slots takes them, five milliseconds each. Meanwhile runs of a
-quiet tenant come due, one at a time. For each of them the loud runs are counted that were claimed after it was due and before
-it was (fencing tokens rise with every claim); fifty are a round. Then as many no-op runs of one tenant and of a hundred tenants
+A loud tenant's one-offs wait, twice as many as the leader's memory holds (`max_ready`), and behind them some of a quiet tenant;
+a worker of all tenants with 50 slots takes them, five milliseconds each. Meanwhile further runs of the quiet tenant come due,
+one at a time. For each of its runs the loud runs are counted that were claimed after it was due and before it was (fencing
+tokens rise with every claim); fifty are a round. Then as many no-op runs of one tenant and of a hundred tenants
 are drained in turns, each by a worker that comes when all of them wait: the ratio of the rates is what sharing costs.
 (Quotas and concurrency limits, for whose cost the goal was set, are not in this version.) Verified by the rows: every run ended
 once.
@@ -32,7 +33,7 @@ async def measure(url: str, given: harness.Options) -> None:
     """Rounds first, then the cost."""
     waiting, probes, drained, turns = (20_000, 10, 8_000, 2) if given.quick else (100_000, 100, 40_000, 5)
     connection = await harness.fresh(url)
-    with system.system(url) as running:
+    with system.system(url, max_ready=str(waiting // 2)) as running:
         running.start_server()
         keys = await issue(url, [LOUD, QUIET, *(f"tenant-{n}" for n in range(TENANTS))])
         worker_key = running.folder / "worker_key"
@@ -69,15 +70,17 @@ async def rounds_waited(
     probes: int,
 ) -> list[float]:
     """How many rounds each run of the quiet tenant waited behind the loud one's."""
+    behind = probes // 5
     loud = (jobs.body("brief", run_at="now") for _ in range(waiting))
     await jobs.create(running.url, keys[LOUD], loud)
+    await jobs.create(running.url, keys[QUIET], (jobs.body("brief", run_at="now") for _ in range(behind)))
     running.start_worker("--slots", str(SLOTS), key_file=worker_key)
     while not await connection.fetchval("SELECT EXISTS (SELECT FROM history)"):
         await books.pause()
     first = await books.now(connection) + timedelta(seconds=1.5)
     due = (jobs.instant(first + number * PROBE_EVERY) for number in range(probes))
     await jobs.create(running.url, keys[QUIET], (jobs.body("brief", run_at=at) for at in due))
-    await until_ended(connection, waiting + probes)
+    await until_ended(connection, waiting + behind + probes)
     rows = await connection.fetch(
         """SELECT (SELECT count(*) FROM history l WHERE l.tenant_id = $1 AND l.fencing_token < q.fencing_token
                                                     AND l.started_at >= q.ready_at) AS before,

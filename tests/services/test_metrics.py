@@ -86,6 +86,7 @@ def test_figures_of_several_databases_are_added_up() -> None:
     assert found["horarium_runs_fired_total"] == 4
     assert found["horarium_shards_led"] == found["horarium_shards_loading"] == 5
     assert found["horarium_live_runs"] == 5
+    assert found["horarium_memory_full"] == 0
     assert found["horarium_runs_total mail succeeded"] == 5
     assert found["horarium_start_lag_seconds_count mail"] == 5
     assert found["horarium_start_lag_seconds_sum mail"] == pytest.approx(0.015)

@@ -531,3 +531,36 @@ async def test_after_broken_connections_it_looks_as_soon_as_it_is_quiet(core: Co
     core.pass_time(sweepers.QUIET_S)
     await core.sweeper.refill_once()
     assert row.id in core.leader.ready
+
+
+async def test_a_full_memory_takes_up_what_waits_in_a_short_lane(small_core: Core) -> None:
+    """A tenant has ten runs waiting and memory holds four: another one's run is found behind them in the table all the same."""
+    core = small_core
+    loud, quiet = await core.job(tenant_id="loud"), await core.job(tenant_id="quiet")
+    await core.make(*(loud.by_hand(core.clock.now()) for _ in range(10)))
+    core.leader.ready.release(clocks.to_seconds(core.clock.now()))
+    hidden = quiet.by_hand(core.clock.now())
+    async with core.database.connection() as connection:
+        await runs.insert(connection, [hidden])
+    await core.sweeper.run_once()
+    await core.sweeper.refill_once()
+    assert hidden.id in core.leader.ready
+    assert len(core.leader.ready) == 4
+    leases = await core.lease(slots=2)
+    assert str(hidden.id) in {lease["run_id"] for lease in leases}, "it has its turn in the round robin"
+
+
+async def test_a_new_leader_takes_up_what_waits_in_short_lanes_too(small_core: Core) -> None:
+    core = small_core
+    loud, quiet = await core.job(tenant_id="loud"), await core.job(tenant_id="quiet")
+    rows = [*(loud.by_hand(core.clock.now()) for _ in range(20)), quiet.by_hand(core.clock.now())]
+    core.sweeper.rows_at_once = 6
+    async with core.database.connection() as connection:
+        await runs.insert(connection, rows)
+    await core.sweeper.fill(set(core.leader.terms))
+    await core.sweeper.refill_once()
+    assert rows[-1].id not in core.leader.ready, "nothing is ready yet: who has how much is not known"
+    core.leader.ready.release(clocks.to_seconds(core.clock.now()))
+    await core.sweeper.refill_once()
+    assert rows[-1].id in core.leader.ready
+    assert core.leader.ready.overflowed

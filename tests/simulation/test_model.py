@@ -212,6 +212,8 @@ class Player:
         each, chosen = self.chance.one_of(self.jobs), self.some(self.runs) if self.runs else []
         after, limit = UUID(int=0), 1000
         await self.both.call("load", lambda c, t: runs.load(c, [0, 1, 2], after, limit))
+        crowded = [(each.spec.queue, each.tenant_id)]
+        await self.both.call("load", lambda c, t: runs.load(c, [0, 1, 2], after, limit, crowded))
         await self.both.call("load_begun", lambda c, t: runs.load_begun(c, [0, 1, 2]))
         await self.both.call("load_of_job", lambda c, t: runs.load_of_job(c, each.id))
         await self.both.call("load_by_id", lambda c, t: runs.load_by_id(c, chosen))

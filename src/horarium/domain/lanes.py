@@ -50,6 +50,7 @@ def order_of(run: LiveRun) -> float:
 
 
 Entry = tuple[float, int, LiveRun]
+LaneName = tuple[str, str]  # queue, tenant
 
 
 class Line:
@@ -106,6 +107,33 @@ class Line:
                 left -= 1
         return taken
 
+    def sort(self) -> None:
+        """All runs in their order, with nothing beside and nothing that is stale."""
+        if self._others:
+            entries = sorted(entry for entry in (*self._in_order, *self._others) if entry[2].phase is Phase.LANE)
+            self._in_order, self._others = deque(entries), []
+
+    def last_place(self) -> float | None:
+        """The place of the last run, as `order_of` gives it."""
+        self.sort()
+        return self._in_order[-1][0] if self._in_order else None
+
+    def drop_last(self, limit: int) -> list[LiveRun]:
+        """Take away the last runs, at most `limit`, but for those by which other runs of their jobs are judged."""
+        self.sort()
+        dropped: list[LiveRun] = []
+        kept: deque[Entry] = deque()
+        while self._in_order and len(dropped) < limit and len(kept) <= limit:
+            entry = self._in_order.pop()
+            if entry[2].phase is not Phase.LANE:
+                continue
+            if entry[2].obeys_overlap:
+                kept.appendleft(entry)
+            else:
+                dropped.append(entry[2])
+        self._in_order += kept
+        return dropped
+
 
 @dataclass(slots=True)
 class Lane:
@@ -119,6 +147,13 @@ class Lane:
         if line is None:
             line = self.by_target[run.target_key] = Line()
         line.push(run)
+
+    def __len__(self) -> int:
+        return sum(len(line) for line in self.by_target.values())
+
+    def longest(self) -> Line:
+        """The line with the most runs."""
+        return max(self.by_target.values(), key=len, default=Line())
 
     def heads(self, accepts: Callable[[str], bool]) -> list[tuple[float, int, str]]:
         """The first run of each target that is accepted, as a heap; lines that are empty are cleared away."""
@@ -180,7 +215,7 @@ class Queue:
         lane.push(run)
 
     def depth(self) -> int:
-        return sum(len(line) for lane in self.lanes.values() for line in lane.by_target.values())
+        return sum(len(lane) for lane in self.lanes.values())
 
     def take(self, wanted: Wanted, limit: int, weight_of: Callable[[str], float]) -> list[LiveRun]:
         """The next runs of this queue, at most `limit`, shared among its tenants."""
@@ -279,6 +314,17 @@ class Lanes:
         """About how many runs are ready in each queue: what is stale and not cleared away yet is counted too."""
         found = {name: queue.depth() for name, queue in self._queues.items()}
         return {name: depth for name, depth in found.items() if depth}
+
+    def sizes(self) -> dict[LaneName, int]:
+        """About how many runs are ready in each lane, as `depths` counts."""
+        return {
+            (name, tenant): len(lane) for name, queue in self._queues.items() for tenant, lane in queue.lanes.items()
+        }
+
+    def lane(self, name: LaneName) -> Lane | None:
+        """The lane of that name, if any run is ready in it."""
+        queue = self._queues.get(name[0])
+        return None if queue is None else queue.lanes.get(name[1])
 
     def _take_in_order(self, names: Iterable[str], wanted: Wanted, limit: int) -> list[LiveRun]:
         taken: list[LiveRun] = []

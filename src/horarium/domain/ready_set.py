@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from horarium.domain.lanes import Lanes, Wanted
+from horarium.domain.crowding import Crowding
+from horarium.domain.lanes import LaneName, Lanes, Wanted
 from horarium.domain.lease import Leases
 from horarium.domain.overlap import Overlap, Verdict, judge
 from horarium.domain.run import LiveRun, Phase
@@ -53,7 +54,8 @@ class Depth:
 
 
 class ReadySet:
-    """Live runs by id, and where each stands. Bounded: `add` refuses beyond `capacity` runs, their rows wait in the table.
+    """Live runs by id, and where each stands. Bounded: beyond `capacity` runs a new one is refused, or others give way to it (see
+    `crowding`). Then `overflowed` is set: some rows wait in the table that memory does not know.
 
     `incomplete` are shards of which not all that waits is here yet. What has begun is; so runs may start, but for ticks that an
     overlap rule may hold back: they are judged by all that lives of their job, when `completed` is told.
@@ -71,6 +73,7 @@ class ReadySet:
         self._wheel = Wheel()
         self._punctual = Wheel()
         self._lanes = Lanes(weight_of)
+        self._crowding = Crowding(self._lanes, capacity)
         self._jobs: dict[UUID, JobRuns] = {}
         self.queued = 0
 
@@ -81,12 +84,13 @@ class ReadySet:
         return run_id in self.runs
 
     def add(self, run: LiveRun) -> bool:
-        """Take up a waiting run; False when it is known already, or when memory is full (then `overflowed` is set)."""
+        """Take up a waiting run; False when it is known already, or when memory is full and nobody gives way."""
         if run.id in self.runs:
             return False
         if len(self.runs) >= self.capacity:
             self.overflowed = True
-            return False
+            if not self._make_room(run):
+                return False
         self.runs[run.id] = run
         self._wait(run)
         return True
@@ -246,6 +250,18 @@ class ReadySet:
     def has_queued(self) -> bool:
         """Whether any run is ready and waits for a worker."""
         return self.queued > 0
+
+    def crowded(self) -> list[LaneName]:
+        """The lanes that wait for room while memory is full; all others are let in."""
+        return self._crowding.crowded()
+
+    def _make_room(self, run: LiveRun) -> bool:
+        leaving = self._crowding.give_way(run)
+        for each in leaving:
+            each.phase = Phase.GONE
+            del self.runs[each.id]
+        self.queued -= len(leaving)
+        return bool(leaving)
 
     def _wait(self, run: LiveRun) -> None:
         run.phase = Phase.WHEEL

@@ -170,6 +170,11 @@ class Metrics(Collector):
             ("horarium_peers_unreachable", "Of these the ones whose last call failed.", sum(map(bool, faults))),
             ("horarium_live_runs", "Live runs in memory.", sum(len(each.ready) for each in leaders)),
             (
+                "horarium_memory_full",
+                "Databases with more live runs than memory takes: the others wait in the table.",
+                sum(each.ready.overflowed for each in leaders),
+            ),
+            (
                 "horarium_running_runs",
                 "Runs that are leased to workers.",
                 sum(len(each.ready.leases) for each in leaders),

@@ -11,12 +11,13 @@ is there, and nothing of it is a find. A few seconds after a take-over the shard
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from uuid import UUID
 
 import asyncpg
 
 from horarium import clock as clocks
+from horarium.domain.lanes import LaneName
 from horarium.domain.run import LiveRun, Phase, overlap_for
 from horarium.domain.states import RUNNING
 from horarium.events import Events, Name
@@ -45,6 +46,7 @@ class Sweeper:
         self._interval_s = interval_s
         self.rows_at_once = ROWS_AT_ONCE
         self._filling = 0
+        self._unreached: set[int] = set()
         self._losses = 0
         self._quiet_at: float | None = None
         self._taken_at: dict[int, float] = {}
@@ -64,7 +66,10 @@ class Sweeper:
         return min(max(self._interval_s, 20 * took), MOST_INTERVALS * self._interval_s)
 
     async def refill_once(self) -> float:
-        """When memory was full and has room again: take up rows that waited in the table. After broken connections: sweep."""
+        """When memory was full and has room again: take up rows that waited in the table; while it is full, those of short lanes.
+
+        After broken connections: sweep.
+        """
         ready = self._leader.ready
         if ready.overflowed and len(ready) < ready.capacity / 2:
             self._filling += 1
@@ -73,6 +78,7 @@ class Sweeper:
             finally:
                 self._filling -= 1
             self._leader.on_ready()
+        await self._take_up_short_lanes()
         await self._sweep_after_losses()
         await self._sweep_after_take_over()
         return REFILL_EVERY_S
@@ -144,19 +150,42 @@ class Sweeper:
         ready.obey(ready.runs[run.id], overlap_for(row["trigger"], row["overlap"]))
 
     async def _take_up_all(self, shards: set[int], pause: float = 0.0) -> None:
-        """Walk over the rows of some shards by key, until memory is full. What is taken up may start while the walk goes on.
-
-        `pause` is how long nothing is asked for after a page, in times of what the page took.
-        """
+        """Take up what is there in some shards, until memory is full. `pause`: see `_walk`."""
         ready = self._leader.ready
         ready.overflowed = False
+        async for _ in self._walk(shards, pause=pause):
+            if ready.overflowed:
+                self._unreached |= shards
+                return
+
+    async def _take_up_short_lanes(self) -> None:
+        """Take up what a walk has not reached since memory was full: of the lanes that are let in all the same.
+
+        Which those are is known when runs have become ready, a moment after a walk.
+        """
+        ready = self._leader.ready
+        if not self._unreached or not ready.crowded():
+            return
+        shards, self._unreached = self._unreached & set(self._leader.terms), set()
+        async for _ in self._walk(shards, but=ready.crowded):
+            pass
+
+    async def _walk(
+        self, shards: set[int], *, but: Callable[[], Sequence[LaneName]] = tuple, pause: float = 0.0
+    ) -> AsyncIterator[None]:
+        """Take up rows of some shards by key, a page at a time, without what waits in some lanes.
+
+        What is taken up may start while the walk goes on. `pause` is how long nothing is asked for after a page, in times of
+        what the page took.
+        """
         cursor: UUID | None = START
-        while cursor is not None and not ready.overflowed:
+        while cursor is not None:
             began = self._leader.clock.monotonic()
-            rows, cursor = await self._page(shards, cursor)
+            rows, cursor = await self._page(shards, cursor, but())
             for row in rows:
                 self._adopt(row)
             self._leader.on_ready()
+            yield
             if cursor is not None and pause:
                 await asyncio.sleep(pause * (self._leader.clock.monotonic() - began))
 
@@ -175,10 +204,12 @@ class Sweeper:
         if (taken_up or dropped) and not is_expected:
             self._events.tell(Name.SWEEP_FOUND, taken_up=taken_up, dropped=dropped)
 
-    async def _page(self, shards: set[int], after: UUID) -> tuple[list[asyncpg.Record], UUID | None]:
-        """Live rows by key, and the cursor of the next page; None after the last one."""
+    async def _page(
+        self, shards: set[int], after: UUID, but: Sequence[LaneName] = ()
+    ) -> tuple[list[asyncpg.Record], UUID | None]:
+        """Live rows by key, without what waits in some lanes, and the cursor of the next page; None after the last one."""
         async with self._database.connection() as connection:
-            rows = await runs.load(connection, list(shards), after, self.rows_at_once)
+            rows = await runs.load(connection, list(shards), after, self.rows_at_once, but)
         return rows, rows[-1]["id"] if len(rows) == self.rows_at_once else None
 
     async def _look_again(self, ids: list[UUID]) -> list[asyncpg.Record]:

@@ -230,9 +230,16 @@ async def request_cancel(connection: asyncpg.Connection, ids: Sequence[UUID], by
     return [row[0] for row in await connection.fetch(SQL.request_cancel, list(ids), by)]
 
 
-async def load(connection: asyncpg.Connection, shards: Sequence[int], after: UUID, limit: int) -> list[asyncpg.Record]:
-    """Live rows of some shards by key order, after `after`."""
-    rows: list[asyncpg.Record] = await connection.fetch(SQL.load, list(shards), after, limit)
+async def load(
+    connection: asyncpg.Connection,
+    shards: Sequence[int],
+    after: UUID,
+    limit: int,
+    but: Sequence[tuple[str, str]] = (),
+) -> list[asyncpg.Record]:
+    """Live rows of some shards by key order, after `after`; without what waits in the lanes (queue, tenant) of `but`."""
+    queues, tenants = [queue for queue, _ in but], [tenant for _, tenant in but]
+    rows: list[asyncpg.Record] = await connection.fetch(SQL.load, list(shards), after, limit, queues, tenants)
     return rows
 
 

@@ -295,9 +295,17 @@ def _loaded(tx: Transaction, row: Fields) -> Fields:
 
 
 @answers(SQL.load)
-async def load(tx: Transaction, shards: Sequence[int], after: UUID, limit: int) -> Answer:
-    wanted = set(shards)
-    rows = (row for row in tx.rows("runs").values() if row["shard"] in wanted and row["id"] > after)
+async def load(
+    tx: Transaction, shards: Sequence[int], after: UUID, limit: int, queues: Sequence[str], tenants: Sequence[str]
+) -> Answer:
+    wanted, crowded = set(shards), set(zip(queues, tenants, strict=True))
+    rows = (
+        row
+        for row in tx.rows("runs").values()
+        if row["shard"] in wanted
+        and row["id"] > after
+        and not (row["state"] == "waiting" and (row["queue"], row["tenant_id"]) in crowded)
+    )
     return [_loaded(tx, row) for row in sorted(rows, key=lambda row: row["id"])[:limit]]
 
 

@@ -180,12 +180,15 @@ WHERE id = ANY($1::uuid[]) AND state = 'running'
 RETURNING id;
 
 -- name: load
--- Live rows of led shards by key order, for the leader's memory: after a take-over, by the sweep, when lanes run low.
+-- Live rows of led shards by key order, for the leader's memory: after a take-over, by the sweep, when lanes run low. Where memory is
+-- full, without what waits in the lanes (queue, tenant) that have no room there.
 SELECT r.id, r.job_id, r.shard, r.tenant_id, r.queue, r.target_key, r.priority, r.ready_at, r.state, r.attempt, r.fencing_token,
        r.worker_id, r.started_at, r.trigger, r.cancel_requested_at, coalesce(r.timeout_s, j.timeout_s, 300) AS timeout_s,
        coalesce(j.overlap, 'allow') AS overlap
 FROM runs r LEFT JOIN jobs j ON j.id = r.job_id
 WHERE r.shard = ANY($1::smallint[]) AND r.id > $2
+  AND NOT EXISTS (SELECT FROM unnest($4::text[], $5::text[]) AS crowded(queue, tenant_id)
+                  WHERE crowded.queue = r.queue AND crowded.tenant_id = r.tenant_id AND r.state = 'waiting')
 ORDER BY r.id LIMIT $3;
 
 -- name: load_begun
