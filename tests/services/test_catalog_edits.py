@@ -14,6 +14,10 @@ from horarium.domain import job
 from horarium.domain.states import JobStatus
 from tests.services.catalog_world import NOON, WHO, World, instant, world
 
+SKIPPED = """
+INSERT INTO skips (job_id, tenant_id, shard, first, last, count, reason) VALUES ($1, 'acme', $2, $3, $4, $5, 'overlap')
+"""
+
 
 @pytest.fixture
 async def at_work(emptied_url: str) -> AsyncIterator[World]:
@@ -242,6 +246,30 @@ async def test_a_one_off_at_the_very_time_of_a_tick_that_has_ended_is_not_run_ag
     await at_work.patch(made, schedule=None, run_at=tick["scheduled_for"].isoformat())
     assert tick["id"] not in [run["id"] for run in await at_work.rows("runs", made)]
     assert (await at_work.view(made)).job.spec.run_at == tick["scheduled_for"]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "count", "at", "is_run"),
+    [
+        (5, 5, 1, 5, False),
+        (5, 15, 3, 10, False),
+        (5, 15, 2, 7, True),
+        (5, 5, 1, 10, True),
+    ],
+    ids=["the one that was skipped", "one of a stretch", "none of the schedule's", "another"],
+)
+async def test_a_one_off_at_the_very_time_of_a_tick_that_was_skipped_is_not_run_either(
+    at_work: World, first: int, last: int, count: int, at: int, is_run: bool
+) -> None:
+    """Found by the simulation: a tick stood in the books as coalesced, and ran."""
+    made = await at_work.create(schedule="*/5 * * * * *")
+    at_work.later(seconds=30)
+    times = [NOON + timedelta(seconds=each) for each in (first, last, at)]
+    await at_work.execute("DELETE FROM timers")
+    at_work.cook_the_books()
+    await at_work.execute(SKIPPED, made.id, made.shard, *times[:2], count)
+    await at_work.patch(made, schedule=None, run_at=times[2].isoformat())
+    assert (times[2] in await at_work.run_times(made)) is is_run
 
 
 async def test_a_one_off_made_ahead_of_its_time_can_be_moved(at_work: World) -> None:

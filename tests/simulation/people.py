@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -128,7 +128,11 @@ class People:
             (
                 {"schedule": self._chance.one_of(SCHEDULES), "interval_s": None, "run_at": None},
                 {"interval_s": self._chance.integer(1, 7), "schedule": None, "run_at": None},
-                {"run_at": (now + timedelta(seconds=3)).isoformat(), "schedule": None, "interval_s": None},
+                {
+                    "run_at": _at_a_tick(now + timedelta(seconds=self._chance.integer(-5, 5))),
+                    "schedule": None,
+                    "interval_s": None,
+                },
                 {"jitter_s": self._chance.integer(0, 2)},
                 {"overlap": str(self._chance.one_of([*Overlap]))},
                 {"priority": self._chance.integer(0, 9)},
@@ -198,3 +202,8 @@ class People:
 async def _done(work: Awaitable[Any]) -> bool:
     await work
     return True
+
+
+def _at_a_tick(instant: datetime) -> str:
+    """On the whole second, where the ticks of cron expressions are: a new time may be one that has had its run."""
+    return instant.replace(microsecond=0).isoformat()

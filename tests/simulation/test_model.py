@@ -327,6 +327,7 @@ class Player:
         each, first, last = self.chance.one_of(self.jobs), BASE, BASE + timedelta(seconds=5)
         row = skips.SkipRow(each.id, "default", each.shard, first, last, 2, True, "paused")
         await self.both.call("skips", lambda c, t: skips.insert(c, [row, row._replace(reason="overlap")]))
+        await self.both.call("over", lambda c, t: skips.over(c, each.id, first))
         if self.chance.happens(0.5):
             await self.both.call("take_back", lambda c, t: jobs.take_back_skip(c, each.id, [first, last]))
         await self.both.call("end", lambda c, t: past_schedules.end(c, each, self.jobs[0].created_at))

@@ -141,15 +141,26 @@ async def _first_tick(
 ) -> firing.Tick | None:
     """The first occurrence of the new schedule: later than now, and than ticks ahead that are claimed or cancelled.
 
-    A one-off may have been given the very time of a tick that has ended: that one has its run, and gets no second (rule I1).
+    A one-off may have been given the very time of a tick that has ended or was skipped: that one is accounted for, and gets no
+    second run (rule I1).
     """
     run_at = edited.spec.run_at
     if run_at is not None and run_at != old.spec.run_at:
-        run_id = ids.tick_run_id(edited.id, edited.shard, run_at)
-        if await manual.final_state(connection, edited.tenant_id, run_id) is not None:
+        if await _is_accounted_for(connection, old, run_at):
             return None
         return arming.tick_at(edited.id, job.schedule_of(edited.spec, edited.anchor_at), run_at)
     return arming.next_tick(edited, after)
+
+
+async def _is_accounted_for(connection: asyncpg.Connection, old: job.Job, nominal: datetime) -> bool:
+    """Whether a tick has ended, or was written down as skipped. A stretch of skips tells of ticks that its schedule had."""
+    run_id = ids.tick_run_id(old.id, old.shard, nominal)
+    if await manual.final_state(connection, old.tenant_id, run_id) is not None:
+        return True
+    skipped = await skips.over(connection, old.id, nominal)
+    return any(first == last for first, last in skipped) or (
+        bool(skipped) and _has(job.schedule_of(old.spec, old.anchor_at), nominal)
+    )
 
 
 def _arm(edited: job.Job, tick: firing.Tick, now: datetime, effects: arming.Effects) -> None:

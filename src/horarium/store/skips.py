@@ -40,6 +40,11 @@ async def of_job(connection: asyncpg.Connection, job_id: UUID, before: int | Non
     return rows
 
 
+async def over(connection: asyncpg.Connection, job_id: UUID, instant: datetime) -> list[tuple[datetime, datetime]]:
+    """The stretches of skipped ticks, from first to last, that an instant lies in, among the latest of a job."""
+    return [(row["first"], row["last"]) for row in await connection.fetch(SQL.over, job_id, instant)]
+
+
 async def prune(connection: asyncpg.Connection, before: datetime, limit: int) -> int:
     """Delete at most `limit` skips recorded before an instant; returns how many went."""
     tag: str = await connection.execute(SQL.prune, before, limit)

@@ -25,6 +25,14 @@ async def insert_skips(tx: Transaction, *columns: Sequence[Any]) -> Answer:
     return len(columns[0])
 
 
+@answers(skips.SQL.over)
+async def skips_over(tx: Transaction, job_id: UUID, instant: datetime) -> Answer:
+    latest = [row for row in tx.rows("skips").values() if row["job_id"] == job_id][-200:]
+    return [
+        {"first": row["first"], "last": row["last"]} for row in latest[::-1] if row["first"] <= instant <= row["last"]
+    ]
+
+
 @answers(dead_letters.SQL.insert)
 async def insert_dead_letters(tx: Transaction, *columns: Sequence[Any]) -> Answer:
     return sum(

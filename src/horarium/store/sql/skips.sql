@@ -10,6 +10,11 @@ SELECT id, first, last, count, exact, reason, coalesced_into, recorded_at FROM s
 WHERE job_id = $1 AND ($2::bigint IS NULL OR id < $2)
 ORDER BY id DESC LIMIT $3;
 
+-- name: over
+-- Stretches of skipped ticks that an instant lies in, among the latest of a job. Index skips_job.
+SELECT first, last FROM (SELECT first, last FROM skips WHERE job_id = $1 ORDER BY id DESC LIMIT 200) AS latest
+WHERE first <= $2 AND last >= $2;
+
 -- name: prune
 -- Skips older than the retention, in bounded bites. Index skips_recorded.
 DELETE FROM skips WHERE id IN (
