@@ -366,6 +366,25 @@ async def test_a_one_off_that_is_moved_in_a_pause_waits_for_the_resume(at_work: 
     assert await at_work.run_times(made) == [NOON + timedelta(hours=1)]
 
 
+@pytest.mark.parametrize("fate", ["ran", "was stopped by the pause"])
+async def test_a_one_off_at_the_time_of_a_tick_from_before_the_edit_does_not_run_on_resume(
+    at_work: World, fate: str
+) -> None:
+    """Found by the simulation (rule I1): the tick had run, or stood in the books as skipped, and ran all the same."""
+    made = await at_work.create(schedule="*/5 * * * * *")
+    await at_work.fire()
+    ticks = await at_work.rows("runs", made)
+    for tick in ticks if fate == "ran" else ():
+        await at_work.end(tick["id"])
+    at_work.later(seconds=12)
+    await at_work.catalog.pause(WHO, made.id)
+    await at_work.patch(made, schedule=None, run_at=ticks[0]["scheduled_for"].isoformat())
+    at_work.later(seconds=1)
+    await at_work.catalog.resume(WHO, made.id)
+    assert await at_work.rows("runs", made) == []
+    assert await at_work.timer(made) is None
+
+
 async def test_a_paused_job_that_is_deleted_accounts_for_its_pause(at_work: World) -> None:
     made = await at_work.create(schedule="* * * * *")
     once = await at_work.create(name=None, run_in_s=60)

@@ -174,7 +174,8 @@ def _arm(edited: job.Job, tick: firing.Tick, now: datetime, effects: arming.Effe
 async def _retime_paused(connection: asyncpg.Connection, old: job.Job, edited: job.Job, now: datetime) -> job.Job:
     """What fell into the pause so far is written down by the old schedule; the rest of the pause goes by the new one.
 
-    Ticks ahead that the pause has accounted for stay so, unless the clock was set back by too much since (rule M4).
+    Ticks ahead that the pause has accounted for stay so, unless the clock was set back by too much since (rule M4). The time of a
+    one-off that has passed already is for the resume to make up for, unless it is accounted for.
     """
     pause, run_at = edited.pause, edited.spec.run_at
     if pause is None or (run_at is not None and run_at == old.spec.run_at):
@@ -185,7 +186,8 @@ async def _retime_paused(connection: asyncpg.Connection, old: job.Job, edited: j
         await skips.insert(connection, [fallen])
     retracted = pause.retracted
     if run_at is not None:
-        retracted = (run_at,) if run_at <= now else ()
+        is_missed = run_at <= now and not await _is_accounted_for(connection, old, run_at)
+        retracted = (run_at,) if is_missed else ()
     settled = dataclasses.replace(pause, settled_until=pause.settled_ahead(now), retracted=retracted)
     return dataclasses.replace(edited, pause=settled)
 
