@@ -385,6 +385,23 @@ async def test_a_one_off_at_the_time_of_a_tick_from_before_the_edit_does_not_run
     assert await at_work.timer(made) is None
 
 
+async def test_a_one_off_for_a_moment_before_its_edit_is_in_the_books_when_it_gets_a_schedule_in_a_pause(
+    at_work: World,
+) -> None:
+    """Found by the simulation: its run lay before the time for which it was a one-off, and the audit called it unexpected."""
+    made = await at_work.create(schedule="0 3 * * *")
+    at_work.later(minutes=30)
+    await at_work.patch(made, schedule=None, run_at=(at_work.clock.now() - timedelta(seconds=5)).isoformat())
+    (run,) = await at_work.rows("runs", made)
+    await at_work.start(run["id"])
+    await at_work.catalog.pause(WHO, made.id)
+    await at_work.end(run["id"])
+    at_work.later(seconds=10)
+    await at_work.patch(made, run_at=None, schedule="0 4 * * *")
+    await at_work.catalog.resume(WHO, made.id)
+    assert await at_work.faults() == []
+
+
 async def test_a_paused_job_that_is_deleted_accounts_for_its_pause(at_work: World) -> None:
     made = await at_work.create(schedule="* * * * *")
     once = await at_work.create(name=None, run_in_s=60)

@@ -6,7 +6,7 @@ The schedule that a job has now stands in `jobs`; it governs from the end of the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from horarium.store import statements
 SQL = statements.load("past_schedules")
 
 _EVER = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 
 class Unknown(NamedTuple):
@@ -36,14 +37,20 @@ async def end(
     """Write down what a job went by until now, before it gets another schedule.
 
     Between now and `handled_ahead`, a tick that was begun early, some ticks go by the old schedule and none by the new
-    one. A one-off that is paused owes no tick until it is resumed, and a job in error was not planned at all.
+    one. A one-off that is paused owes no tick until it is resumed, and it may have had its run before the pause, at a moment
+    before it became a one-off. A job in error was not planned at all.
     """
     key: str | None = schedule.encode(job.schedule_of(changed.spec, changed.anchor_at))
-    if changed.status is JobStatus.ERROR or (changed.status is JobStatus.PAUSED and job.is_one_off(changed.spec)):
+    run_at, unknown = changed.spec.run_at, []
+    if changed.status is JobStatus.ERROR:
         key = None
+    elif changed.status is JobStatus.PAUSED and run_at is not None:
+        key = None
+        unknown += [Unknown(changed.id, changed.shard, run_at - _MICROSECOND, run_at)] if run_at <= now else []
     await connection.execute(SQL.end, changed.id, changed.shard, changed.created_at, key, now)
     if handled_ahead is not None and handled_ahead > now:
-        await leave_open(connection, [Unknown(changed.id, changed.shard, now, handled_ahead)])
+        unknown.append(Unknown(changed.id, changed.shard, now, handled_ahead))
+    await leave_open(connection, unknown)
 
 
 async def forget(connection: asyncpg.Connection, changed: job.Job, now: datetime) -> None:
