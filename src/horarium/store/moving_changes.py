@@ -82,8 +82,8 @@ async def _follow(
     total, changed = await _keys(source, change, shard, ahead.position)
     await target.execute(change.drop, shard, changed, timeout=moving.LONGEST_STATEMENT_S)
     copied = await moving.copy(source, target, moving.LIVE[table].read, table, shard, ahead.position)
-    if table == "jobs" and (missed := [each for each in ahead.left_out if each not in set(changed)]):
-        copied += await moving.copy(source, target, SQL.these_jobs, table, shard, missed)
+    if table == "jobs" and (unchanged := list(set(ahead.left_out) - set(changed))):
+        copied += await moving.copy(source, target, SQL.these_jobs, table, shard, unchanged)
     here, _ = await _keys(target, change, shard, await target.fetchval(SQL.position))
     if here > total:
         here -= await _drop_gone(source, target, change, shard)
