@@ -332,8 +332,8 @@ async def test_ticks_that_a_pause_stopped_ahead_are_not_counted_again_after_a_ne
     await at_work.patch(held, end_at=(times[8] + timedelta(milliseconds=200)).isoformat())
     at_work.later(seconds=1)
     await at_work.catalog.resume(WHO, held.id, "run_once")
-    assert await at_work.run_times(held) == [times[5]]
-    assert await at_work.skipped(held) == [("paused", times[0], times[4], 5)]
+    assert await at_work.run_times(held) == [times[3]]
+    assert await at_work.skipped(held) == [("paused", times[0], times[5], 5)]
     assert await at_work.next_time(held) == times[7]
 
 
@@ -364,6 +364,23 @@ async def test_a_one_off_that_is_moved_in_a_pause_waits_for_the_resume(at_work: 
     assert await at_work.rows("runs", made) == []
     await at_work.catalog.resume(WHO, made.id)
     assert await at_work.run_times(made) == [NOON + timedelta(hours=1)]
+
+
+@pytest.mark.parametrize(("catch_up", "ran"), [("run_once", [4]), ("run_all", [1, 2, 3, 4]), (None, [])])
+async def test_a_catch_up_brings_back_no_tick_before_its_time(
+    at_work: World, catch_up: str | None, ran: list[int]
+) -> None:
+    """A tick ahead was cancelled, so that those before it had been written down as stopped though they were to come."""
+    made = await at_work.create(schedule="* * * * * *")
+    await at_work.fire()
+    ahead = await at_work.rows("runs", made)
+    await at_work.canceller.cancel(WHO, ahead[7]["id"])
+    at_work.later(seconds=4)
+    await at_work.catalog.pause(WHO, made.id)
+    await at_work.catalog.resume(WHO, made.id, catch_up)
+    assert await at_work.run_times(made) == [NOON + timedelta(seconds=each) for each in ran]
+    next_time = await at_work.next_time(made)
+    assert next_time == NOON + timedelta(seconds=9), "the cancelled one stands for those before it"
 
 
 @pytest.mark.parametrize("fate", ["ran", "was stopped by the pause"])

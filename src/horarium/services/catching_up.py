@@ -45,13 +45,14 @@ def passed_in_pause(paused: job.Job, now: datetime) -> bool:
 
 
 def amends(paused: job.Job, now: datetime, catch_up: CatchUp | None) -> Amends:
-    """Decide for a recurring job; what it was stopped from running when the pause began counts, too."""
+    """Decide for a recurring job; what it was stopped from running when the pause began counts, too, as far as it is due."""
     line = fallen(paused, now)
     limit = _limit(paused.spec, catch_up)
     stopped = paused.pause.retracted if paused.pause is not None else ()
-    if paused.pause is None or not limit or (line is None and not stopped):
+    late = [nominal for nominal in stopped if nominal <= now]
+    if paused.pause is None or not limit or (line is None and not late):
         return Amends(skip=line)
-    late = [*stopped, *schedule.latest_fires(_schedule(paused), _since(paused.pause), now, limit)]
+    late += schedule.latest_fires(_schedule(paused), _since(paused.pause), now, limit)
     chosen = late[-limit:]
     if catch_up is CatchUp.RUN_ALL:
         window = now - timedelta(seconds=paused.spec.catch_up_window_s)
@@ -76,7 +77,8 @@ def _line_about_others(
     first = stopped[0] if stopped else line.first if line else chosen[0]
     last = line.last if line else stopped[-1]
     if chosen:
-        last = _before(paused, stopped, line, chosen[0])
+        ahead = [nominal for nominal in stopped if nominal > chosen[-1]]
+        last = ahead[-1] if ahead else _before(paused, stopped, line, chosen[0])
     into = ids.tick_run_id(paused.id, paused.shard, chosen[0]) if len(chosen) == 1 else None
     exact = line.exact if line else True
     return SkipRow(paused.id, paused.tenant_id, paused.shard, first, last, count, exact, "paused", into)
