@@ -22,7 +22,7 @@ def test_a_shard_is_moved_and_shown_where_it_is(
     assert moved.exit_code == 0
     assert moved.stdout == "Moved shard 1 from b to a.\n"
     steps = [line.partition(":")[0] for line in moved.stderr.splitlines()]
-    assert list(dict.fromkeys(steps)) == ["prepare", "history", "pause", "copy", "leave", "arrive", "clear"]
+    assert list(dict.fromkeys(steps)) == ["prepare", "history", "ahead", "pause", "copy", "leave", "arrive", "clear"]
     assert "3: 0 1 2" in cli("db", "status", *both).stdout
     assert "lives in database a already" in cli("shards", "move", "1", "--to", "a", *both).stdout
 
