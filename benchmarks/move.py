@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator
 
 import asyncpg
 
-from benchmarks import harness, jobs, system
+from benchmarks import books, harness, jobs, system
 from horarium.store import moving
 
 GOAL_S = 10.0
@@ -88,7 +88,7 @@ async def register(source: asyncpg.Connection, running: system.System) -> list[s
 async def ticked(connection: asyncpg.Connection, ticking: list[str], times: int) -> None:
     """Wait until each of the jobs has run so often."""
     while (await connection.fetchval(TICKED, ticking) or 0) < times:
-        await asyncio.sleep(0.2)
+        await books.pause()
 
 
 async def move(environment: dict[str, str], given: harness.Options) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -149,6 +149,17 @@ def uuid_in(shard: int) -> UUID:
     return ids.fresh_id(shard, NOON, uuid4().int >> 80)
 
 
+def before_the_pause(monkeypatch: pytest.MonkeyPatch, happening: Callable[[], Awaitable[None]]) -> None:
+    """Let something happen when the shard has been copied ahead and works still."""
+    pause = rows.pause
+
+    async def delayed(*values: Any) -> bool:
+        await happening()
+        return await pause(*values)
+
+    monkeypatch.setattr(rows, "pause", delayed)
+
+
 def nothing(found: dict[str, list[str]]) -> bool:
     return not any(found.values())
 
@@ -191,11 +202,10 @@ async def test_what_changes_after_a_copy_ahead_follows_in_the_pause(
 ) -> None:
     """In each table rows are written, changed and taken away before the pause; the copy of the pause is those rows only."""
     same, changed, gone = [await books.add(MOVED) for _ in range(3)]
-    pause = rows.pause
     at_pause: dict[str, list[str]] = {}
     told: list[str] = []
 
-    async def meanwhile(*values: Any) -> bool:
+    async def meanwhile() -> None:
         assert len((await books.of(B, MOVED))["jobs"]) == 4
         await books.add(MOVED, ended_minutes_ago=[1])
         for table, (change, key) in UPDATES.items():
@@ -203,9 +213,8 @@ async def test_what_changes_after_a_copy_ahead_follows_in_the_pause(
             await books.execute(A, f"DELETE FROM {table} WHERE {key}::text = $1", str(gone))
             await books.execute(A, f"VACUUM (FREEZE) {table}")  # a frozen row keeps the number of who wrote it
         at_pause.update(await books.of(A, MOVED))
-        return await pause(*values)
 
-    monkeypatch.setattr(rows, "pause", meanwhile)
+    before_the_pause(monkeypatch, meanwhile)
     await books.move(told=lambda step, detail: told.append(f"{step} {detail}"))
     assert await books.of(B, MOVED) == at_pause
     assert any(str(same) in row for row in at_pause["jobs"]) and not any(str(gone) in row for row in at_pause["jobs"])
@@ -218,14 +227,12 @@ async def test_what_changes_after_a_copy_ahead_follows_in_the_pause(
 async def test_a_copy_that_lacks_something_is_made_anew(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever becomes of the copy before the pause, the rows that count are those of the source."""
     before = await books.of(A, MOVED)
-    pause = rows.pause
 
-    async def meanwhile(*values: Any) -> bool:
+    async def meanwhile() -> None:
         for table in UPDATES:
             await books.execute(B, f"DELETE FROM {table} WHERE shard = $1", MOVED)
-        return await pause(*values)
 
-    monkeypatch.setattr(rows, "pause", meanwhile)
+    before_the_pause(monkeypatch, meanwhile)
     await books.move()
     assert await books.of(B, MOVED) == before
 
@@ -241,16 +248,14 @@ async def test_a_name_given_up_during_a_move_can_be_taken_in_the_other_database(
         bearer = await books.add(MOVED)
         await books.execute(A, "UPDATE jobs SET name = $2 WHERE id = $1", bearer, name)
         await books.execute(B, BORROWED, name, AT_B, bearer)
-    pause = rows.pause
     told: list[str] = []
 
-    async def meanwhile(*values: Any) -> bool:
+    async def meanwhile() -> None:
         await books.execute(A, "UPDATE jobs SET name = 'new' WHERE name = $1", given_up)
         catalog = Catalog(books.databases.all[B], HandClock(), NoPokes(), SHARDS, lambda: [AT_B])
         await catalog.create(WHO, job.JobSpec(target={"handler": "h"}, schedule="0 * * * *", name=given_up))
-        return await pause(*values)
 
-    monkeypatch.setattr(rows, "pause", meanwhile)
+    before_the_pause(monkeypatch, meanwhile)
     await books.move(told=lambda step, detail: told.append(f"{step} {detail}"))
     assert [line for line in told if line.startswith("copy 2 jobs, ")], "the one that was renamed, and the one left out"
     names = "SELECT array_agg(name ORDER BY name) FROM jobs WHERE name IS NOT NULL AND shard = $1"

@@ -159,9 +159,9 @@ async def hold(connection: asyncpg.Connection, shard: int, target: int, mover: s
     return await connection.fetchval(SQL.hold, shard, target, mover, MOVER_LEASE) is not None
 
 
-async def keep_lease(connection: asyncpg.Connection, shard: int, mover: str) -> None:
-    """Tell that the mover is alive."""
-    await connection.execute(SQL.keep_lease, shard, mover, MOVER_LEASE)
+async def keep_lease(connection: asyncpg.Connection, shard: int, mover: str) -> bool:
+    """Tell that the mover is alive; False when another one is at it."""
+    return await connection.fetchval(SQL.keep_lease, shard, mover, MOVER_LEASE) is not None
 
 
 async def fence(connection: asyncpg.Connection, table: str, but: int | None = None) -> None:

@@ -56,7 +56,7 @@ async def copy_ahead(
     # A name that such a job gives up goes to a job of this database, beside which the old copy could not stand (index jobs_name).
     left_out = [row[0] for row in await target.fetch(SQL.borrowers, shard)]
     await target.execute(SQL.drop_jobs, shard, left_out)
-    if await target.fetchval(moving.SQL.keep_lease, shard, mover, moving.MOVER_LEASE) is None:
+    if not await moving.keep_lease(target, shard, mover):
         return None
     return Ahead(position, left_out), counts
 
